@@ -315,7 +315,8 @@ def _numpy_at(pointer, shape, dtype):
 class ndarray:
     __array_priority__ = 100
 
-    def __init__(self, shape, dtype=float, memptr=None, *, view=None):
+    def __init__(self, shape, dtype=float, memptr=None, *, view=None, base=None):
+        self.base = base
         if memptr is None:
             memptr = alloc(max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize))
         self.data = memptr
@@ -342,7 +343,8 @@ class ndarray:
 
     def _view(self, view):
         assert np.may_share_memory(view, self.np) or view.size == 0
-        return ndarray(view.shape, view.dtype, self.data, view=view)
+        base = self if self.base is None else self.base
+        return ndarray(view.shape, view.dtype, self.data, view=view, base=base)
 
     def _check(self):
         assert self.device_id == machine.device, "an array of another device"

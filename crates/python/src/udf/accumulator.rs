@@ -92,7 +92,8 @@ impl Accumulator for PyAccumulator {
             let mut task = task;
             let finished = task
                 .write_back(py)
-                .and_then(|()| task.task.call_method0(py, intern!(py, "finish")));
+                .and_then(|()| task.task.call_method0(py, intern!(py, "finish")))
+                .and_then(|partial| task.check_kept(py).map(|()| partial));
             let finished = finished.map_err(|exception| task.failed(py, exception, "postprocess"));
             // What the partition held is released here, while that can be done at once.
             drop(task);
@@ -190,6 +191,11 @@ impl Task {
     /// Puts into the result buffers what user code saw in other memory.
     fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
         self.bindings.iter_mut().try_for_each(|binding| binding.write_back(py))
+    }
+
+    /// An error if user code wrote to such memory after that.
+    fn check_kept(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.bindings.iter_mut().try_for_each(|binding| binding.check_kept(py))
     }
 
     /// Processes the tile that `show` makes, given the dtype.

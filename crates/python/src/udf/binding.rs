@@ -112,6 +112,7 @@ impl Binding {
                 return self.show_cut(py, position);
             }
             BufferKind::Sig => {
+                self.leave_cut(py)?;
                 for (axis, &origin) in position.sig.origin().iter().enumerate() {
                     let last = origin + position.sig.shape()[axis] - 1;
                     self.offset(axis, last)?;
@@ -138,6 +139,8 @@ impl Binding {
     fn show_cut(&mut self, py: Python<'_>, position: &TilePosition<'_>) -> PyResult<()> {
         if !self.cuts.is_at(position.sig.index()) {
             self.leave_cut(py)?;
+            // From here on, who has the part that is a single piece is who kept it.
+            self.shown = MovingView::default();
             self.cuts.begin(self.array.bind(py), position.sig)?;
         }
         if let (view, true) = self.cuts.show(py)? {
@@ -159,6 +162,11 @@ impl Binding {
     pub(super) fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
         self.leave_cut(py)?;
         self.cuts.end(py)
+    }
+
+    /// An error if what was kept of the separate arrays was written to after that.
+    pub(super) fn check_kept(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.cuts.check(py, &self.name)
     }
 
     /// The address of entry `index` along `axis`, checked against the array's length.

@@ -45,7 +45,7 @@ class DevicePartition:
             if decl.where == "device" and decl.dtype.char in "?bBhHiIlLqQefdFD":
                 there = cupy.zeros(array.shape, dtype=array.dtype)
                 self._buffers[name] = there, decl.kind
-                self._cuts[name] = DeviceCuts(there)
+                self._cuts[name] = DeviceCuts(name, there)
                 moved[name] = there
             else:
                 moved[name] = array
@@ -104,6 +104,11 @@ class DevicePartition:
             self._gets.device_tiles.clear()
         if self._gets.sparse_tiles is not None:
             self._gets.sparse_tiles.clear()
+
+    def check_kept(self) -> None:
+        """Raise an error if user code wrote to parts of buffers when the buffers were finished."""
+        for cuts in self._cuts.values():
+            cuts.check()
 
     def export(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
         """``arrays``, all of them on the host. Waits for the device."""

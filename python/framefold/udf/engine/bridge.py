@@ -488,6 +488,8 @@ class PartitionTask:
         self.udf.postprocess()
         arrays = self.arrays if self.device is None else self.device.export(self.arrays)
         self.udf.cleanup()
+        if self.device is not None:
+            self.device.check_kept()
         return arrays, sum(array.nbytes for array in arrays.values())
 
 

@@ -1,7 +1,8 @@
 //! Parts of a `sig` buffer that are no single piece of its memory.
 //!
 //! A worker processes all tiles of one signal slice before those of the next, so the part that
-//! belongs to it is copied once into a separate array, and once back.
+//! belongs to it is copied once into a separate array, and once back. What user code writes to
+//! such an array after the last tile has no place to go to, and is an error.
 
 use crate::arrays::{ArrayMemory, Layout, memory_of};
 use crate::moving_view::MovingView;
@@ -10,7 +11,7 @@ use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PySlice, PyString, PyTuple};
 
 /// The parts of one buffer in one partition.
 pub(super) struct Cuts {
@@ -19,8 +20,10 @@ pub(super) struct Cuts {
     /// Whether user code may write to the whole buffer meanwhile.
     held: bool,
     current: Option<Cut>,
-    /// Those of which user code keeps views, through which it may write until the end.
+    /// Those of which user code keeps views, through which it may write until the last tile.
     kept: Vec<Cut>,
+    /// The arrays of those that it still has after that, and what they hold.
+    ended: Vec<(Py<PyUntypedArray>, Py<PyAny>)>,
 }
 
 /// One part.
@@ -40,7 +43,7 @@ struct Cut {
 
 impl Cuts {
     pub(super) fn new(writeable: bool, held: bool) -> Self {
-        Cuts { writeable, held, current: None, kept: Vec::new() }
+        Cuts { writeable, held, current: None, kept: Vec::new(), ended: Vec::new() }
     }
 
     pub(super) fn has_current(&self) -> bool {
@@ -100,29 +103,51 @@ impl Cuts {
         };
         cut.write_back(py)?;
         cut.shown = MovingView::default();
-        // SAFETY: a live object, looked at with the interpreter's lock held.
-        let count = unsafe { ffi::Py_REFCNT(cut.array.as_ptr()) };
-        // From Python 3.14 on, the upper half holds flags.
-        if count & 0xffff_ffff != 1 {
+        if cut.is_kept() {
             self.kept.push(cut);
         }
         Ok(())
     }
 
-    /// Writes back once more what user code may have written to since.
+    /// Writes back once more what user code may have written to since; called after the last tile.
     pub(super) fn end(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.kept.drain(..).try_for_each(|mut cut| cut.write_back(py))
+        for mut cut in self.kept.drain(..) {
+            cut.write_back(py)?;
+            if cut.is_kept() {
+                let held = module(py)?.call_method1("content", (&cut.array,))?;
+                self.ended.push((cut.array, held.unbind()));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error if user code has written, since then, to what it kept of the buffer `name`.
+    pub(super) fn check(&mut self, py: Python<'_>, name: &Py<PyString>) -> PyResult<()> {
+        self.ended.drain(..).try_for_each(|(array, held)| {
+            module(py)?.call_method1("check_unchanged", (name, array, held)).map(drop)
+        })
     }
 }
 
+fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("framefold.udf.engine.cut_buffers")
+}
+
 impl Cut {
+    /// Whether user code has views of the array.
+    fn is_kept(&self) -> bool {
+        // SAFETY: a live object, looked at with the interpreter's lock held.
+        let count = unsafe { ffi::Py_REFCNT(self.array.as_ptr()) };
+        // From Python 3.14 on, the upper half holds flags.
+        count & 0xffff_ffff != 1
+    }
+
     fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
         let place = self.place.bind(py);
         let Some(before) = &self.before else {
             return place.set_item(py.Ellipsis(), &self.array);
         };
-        let module = py.import("framefold.udf.engine.cut_buffers")?;
-        module.call_method1("write_changed", (place, &self.array, before))?;
+        module(py)?.call_method1("write_changed", (place, &self.array, before))?;
         self.before = Some(self.array.bind(py).call_method1("copy", ("C",))?.unbind());
         Ok(())
     }
