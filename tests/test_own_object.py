@@ -7,6 +7,7 @@ import copy
 import gc
 import pickle
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -250,9 +251,20 @@ def test_parameters_changed_between_steps_stay(ctx, dataset):
 
 
 @pytest.mark.parametrize("executor", ["inline", "processes"])
-def test_aux_data_changed_between_steps(executor):
+def test_aux_data_changed_between_steps(executor, tmp_path):
+    """A partition that is handed out keeps the old values, whenever it is processed.
+
+    All but the first one wait for the change. Until it is merged, at most 65 are handed out: 32 at
+    hand, as many that may wait for the merge, and the first.
+    """
+    n, changed = 100, tmp_path / "changed"
+
     class Adds(Learns):
         def process_frame(self, frame):
+            deadline = time.monotonic() + 100
+            while self.meta.slice.origin[0] and not changed.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
             self.results.x[:] = self.params.aux
 
         def get_results(self):
@@ -262,18 +274,21 @@ def test_aux_data_changed_between_steps(executor):
         return UDF.aux_data(values, kind="nav", dtype="float32")
 
     with shared(executor, cpus=1) as ctx:
-        dataset = ctx.load("memory", data=np.ones((6, 4, 4), np.float32), num_partitions=6)
-        udf = Adds(aux=aux(np.zeros(6)))
+        dataset = ctx.load("memory", data=np.ones((n, 4, 4), np.float32), num_partitions=n)
+        udf = Adds(aux=aux(np.zeros(n)))
         with ctx.run_udf_iter(dataset, udf) as steps:
             next(steps)
             with pytest.raises(ff.exceptions.InvalidArgumentError, match="have shape"):
-                steps.update_parameters_experimental([{"aux": aux(np.zeros(7))}])
-            steps.update_parameters_experimental([{"aux": aux(np.arange(6))}])
+                steps.update_parameters_experimental([{"aux": aux(np.zeros(n + 1))}])
+            steps.update_parameters_experimental([{"aux": aux(np.arange(n))}])
+            changed.touch()
             *_, part = steps
-        processed = part[0]["x"].data - 1000 * np.arange(6)
-        assert processed[0] == 0  # before it was changed
-        assert processed[5] == 5  # after
-        np.testing.assert_array_equal(udf.params.aux, np.arange(6))
+        processed = part[0]["x"].data - 1000 * np.arange(n)
+        (change,) = part.changes
+        assert 0 < change.first_frame < n
+        late = np.arange(n) >= change.first_frame
+        np.testing.assert_array_equal(processed, np.where(late, np.arange(n), 0))
+        np.testing.assert_array_equal(udf.params.aux, np.arange(n))
 
 
 @pytest.mark.parametrize("hook", ["preprocess", "process_frame", "merge", "get_results"])
