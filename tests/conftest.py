@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import uncompiled  # noqa: F401 - before anything imports what it keeps from being compiled
 from command_line import command as command
+from hypothesis import HealthCheck, settings
 from own_environment import own_environment
 from shared_contexts import close_shared
 
@@ -29,6 +30,12 @@ pytest.register_assert_rewrite(
     "contract_scripts",
     "cuda_devices",
 )
+
+
+# How long an example takes, or making one, says how busy a machine is, and no more.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", _PATIENT)
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True, scope="module")

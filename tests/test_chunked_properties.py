@@ -19,7 +19,6 @@ h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
 BOUNDED = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from framefold.common import Shape, Slice
@@ -29,7 +29,6 @@ def one_mask():
     return np.arange(12.0).reshape(3, 4)
 
 
-@settings(deadline=None)  # the first import of a sparse package takes its time
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.sampled_from(["bool", "u1", "i4", "f4", "f8", "c8"]),

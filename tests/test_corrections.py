@@ -101,7 +101,7 @@ class Frames(UDF):
         self.results.frames[(slice(None), *part)] = tile
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(jobs(), st.integers(1, 5))
 def test_runs_and_functions_equal_plain_loops(job, num_partitions):
     data, nav_dims, dark, gain, bad = job
@@ -369,7 +369,7 @@ def test_repair_descriptor_of_neighbouring_pixels():
     assert found.repair_flat[2, :7].tolist() == [7, 8, 11, 13, 16, 17, 18]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.6]), st.booleans())
 def test_masks_take_the_corrections(seed, share, with_gain):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fake_cupy
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framefold as ff
@@ -147,12 +147,7 @@ def test_what_is_written_to_kept_views_is_there_or_an_error(executor, monkeypatc
     ctx = ff.Context.make_with(executor, **options)
     seen = {"results": 0, "errors": 0}
 
-    @settings(
-        max_examples=100,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    @settings(max_examples=100, derandomize=True)
     @given(seed=st.integers(0, 2**32 - 1))
     def check(seed):
         data, sig_dims, tile, udfs, n_partitions = case_of(seed)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from framefold import masks
@@ -213,7 +213,6 @@ def test_gradients():
     assert masks.gradient_y(5, 3, dtype=np.uint8).dtype == np.uint8
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_stacks_of_templates(seed):
     pytest.importorskip("sparse")
@@ -229,7 +228,6 @@ def test_stacks_of_templates(seed):
     np.testing.assert_array_equal(stack.todense(), expected[:, 10:-10, 10:-10])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), RADII)
 def test_stacks_of_disks(seed, radius):
     pytest.importorskip("sparse")

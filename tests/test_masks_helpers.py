@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from framefold import utils
@@ -136,7 +136,6 @@ def test_what_is_not_zero():
     assert len(list(math.ndenumerate(array))) == 6
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
 def test_indices_of_compiled_code(shape, data):
     flat = data.draw(st.integers(0, int(np.prod(shape)) - 1))

@@ -162,7 +162,7 @@ DTYPES = st.sampled_from(["bool", "u1", "u2", "i4", "f4", "f8", "c8"])
 CHOICES = [None, False, True, "sparse.pydata", "scipy.sparse.csc"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(DTYPES, DTYPES, st.sampled_from(CHOICES), st.sampled_from([None, "f8", "bool"]))
 def test_formats_and_dtypes(dtype, mask_dtype, use_sparse, preferred):
     pytest.importorskip("scipy")

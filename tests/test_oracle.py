@@ -87,7 +87,7 @@ def selected(data, sig_dims, roi, sync_offset):
     return nav, positions[there], frames[shifted[there]]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(jobs())
 @POSITIONS_WITHOUT_DATA
 def test_equals_numpy_on_every_executor(job):

@@ -8,7 +8,7 @@ from pathlib import Path
 import fake_cupy
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import framefold as ff
@@ -149,12 +149,7 @@ def cases(draw):
 CONTEXTS = [ff.Context.make_with("inline"), ff.Context.make_with("threads", cpus=2)]
 
 
-@settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(max_examples=80, derandomize=True)
 @given(case=cases(), ctx=st.sampled_from(CONTEXTS), chunked=st.booleans())
 def test_views_of_results_equal_numpy(case, ctx, chunked):
     data, sig_dims, pieces, udfs, n_partitions, roi = case

@@ -343,7 +343,8 @@ def test_units_of_a_real_file(ctx):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 @POSITIONS_WITHOUT_DATA

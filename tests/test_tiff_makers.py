@@ -321,7 +321,8 @@ def test_dates_that_are_none_are_left_out(ctx, tmp_path):
 
 @pytest.mark.parametrize("maker", ["tvips", "olympus", "hamamatsu"])
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_any_bytes_are_read_or_refused(ctx, tmp_path, maker, data):
