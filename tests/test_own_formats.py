@@ -7,9 +7,12 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 from typing import ClassVar
 
+import fake_cupy
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA
@@ -321,3 +324,50 @@ def test_formats_of_packages_are_found(tmp_path, path):
     )
     assert done.stdout.startswith("fed_of_package"), done.stderr
     assert "the format 'lost' of the package fed-pkg" in done.stdout
+
+
+@pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_inline_reads_on_the_calling_thread(monkeypatch, path, data, executor, device):
+    threads = set()
+
+    class Notes(FedSource):
+        def read(self, frames, out):
+            threads.add(threading.get_ident())
+            time.sleep(0.01)  # others have their turn
+            super().read(frames, out)
+
+    class NotesThreads:
+        name = "notes_threads"
+        extensions = ()
+
+        @staticmethod
+        def open(path):
+            return Notes(path, 0)
+
+    class Sums(ff.UDF):
+        def get_backends(self):
+            return (self.BACKEND_CUPY if device else self.BACKEND_NUMPY,)
+
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="float64")}
+
+        def process_tile(self, tile):
+            summed = tile.reshape((len(tile), -1)).astype("float64").sum(axis=1)
+            self.results.x[:] += self.forbuf(summed, self.results.x)
+
+        def get_tiling_preferences(self):
+            return {"depth": 1, "total_size": None}
+
+    fake_cupy.install(monkeypatch)
+    ff.register_format(NotesThreads)
+    options = {} if executor == "inline" else {"cpus": 2}
+    with ff.Context.make_with(executor, **options) as ctx:
+        dataset = ctx.load("notes_threads", path, num_partitions=2)
+        threads.clear()
+        result = ctx.run_udf(dataset, Sums())
+    np.testing.assert_array_equal(result["x"].data, data.sum(axis=(2, 3)))
+    if executor == "inline":
+        assert threads == {threading.get_ident()}
+    else:
+        assert threads - {threading.get_ident()}

@@ -50,7 +50,7 @@ class InlineJobExecutor(JobExecutor):
 
     def places(self, run: Run) -> list[Place]:
         """The device, and how many threads libraries may use."""
-        places: list[Place] = list(run.places()[:1]) if run.devices else []
+        places: list[Place] = [run.place(run.devices[0], on_one_thread=True)] if run.devices else []
         return places if self._limit is None else [_Both(self._limit, places)]
 
 

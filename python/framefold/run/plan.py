@@ -178,14 +178,20 @@ class Run:
         without = [None] * (self.n_workers - len(with_device))
         return [self.place(device) for device in (*with_device, *without)]
 
-    def place(self, device: int | None) -> DeviceWorker | CpuWorker:
-        """Where a worker with that device works, or one without, if devices take part."""
+    def place(self, device: int | None, *, on_one_thread: bool = False) -> DeviceWorker | CpuWorker:
+        """Where a worker with that device works, or one without, if devices take part.
+
+        With ``on_one_thread``, the worker itself runs all Python code, that of a format included.
+        """
         from framefold.arrays.cuda.placement import n_readers
         from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
+        from framefold.io.dataset._own import class_of_own
 
         if device is None:
             return CpuWorker()
         n = n_readers(available_cores(), len(self.devices), beside_cpus=self.n_cpus > 0)
+        if on_one_thread and class_of_own(self.dataset.format) is not None:
+            n = 0
         return DeviceWorker(device, self.on_cupy, n)
 
     @property

@@ -147,9 +147,10 @@ class DeviceTiles:
         worker: DeviceWorker,
     ) -> DeviceTile:
         """A tile that the engine has read; on its way it has the dtype that it has in the file."""
-        if number is None:
+        staging = worker.staging
+        if number is None or staging is None:
             raise EngineError("a tile was not read that is on no device")
-        tile = worker.staging.tile(number)
+        tile = staging.tile(number)
         there = worker.uploader(self).upload_staged(tile, shape, stored)
         if corrections is not None:
             make = partial(DeviceCorrections, corrections, shape[1:], dtype)

@@ -55,7 +55,7 @@ class DeviceWorker:
         Whether any UDF of the run gets arrays of CuPy. If not, all that happens is that
         :func:`framefold.common.backend.get_use_cuda` knows the device.
     n_readers
-        How many threads of the engine read its tiles.
+        How many threads of the engine read its tiles; 0 if the worker does.
     """
 
     def __init__(self, device: int, on_cupy: bool, n_readers: int) -> None:
@@ -88,8 +88,10 @@ class DeviceWorker:
         return self._uploaders[tiles]
 
     @property
-    def staging(self) -> Staging:
-        """Where the engine puts its tiles, for use while active."""
+    def staging(self) -> Staging | None:
+        """Where threads of the engine put its tiles, for use while active; None without any."""
+        if self._n_readers == 0:
+            return None
         if self._staging is None:
             from framefold.arrays.cuda.staging import Staging
 

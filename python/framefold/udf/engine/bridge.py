@@ -249,9 +249,11 @@ class Bridge:
             return None
         if gets.device_tiles.are_resident:
             return NOTHING_TO_READ
-        worker.staging.depth = self.device_depth
-        worker.staging.corrects = self.corrections is not None
-        return worker.staging
+        staging = worker.staging
+        if staging is not None:
+            staging.depth = self.device_depth
+            staging.corrects = self.corrections is not None
+        return staging
 
     @property
     def gets_cupy(self) -> bool:
