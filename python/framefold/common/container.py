@@ -417,7 +417,7 @@ def _as_coo(stack: _Stack) -> Any:
 def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:
     """A two-dimensional array or SciPy matrix in another dtype and format."""
     if form is False:
-        dense = np.array(to_dense(matrix), dtype=dtype, order="C")
+        dense = np.asarray(to_dense(matrix), dtype=dtype, order="C").view()
         dense.flags.writeable = False
         return dense
     csr = to_csr(matrix).astype(dtype)

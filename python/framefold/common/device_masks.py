@@ -41,7 +41,10 @@ def masks_on_device(
 
         if form is False:
             part = masks.get_for_sig_slice(sig_slice, dtype, False, transpose, NUMPY)
-            return cupy.asarray(part)
+            # asarray would pin as much memory first, which takes longer than the transfer.
+            there = cupy.empty(part.shape, dtype=part.dtype)
+            there.set(part)
+            return there
         from cupyx.scipy import sparse
 
         part = masks.get_for_sig_slice(sig_slice, cupyx_dtype(dtype), form, transpose, NUMPY)

@@ -484,7 +484,8 @@ def plan_run(
         on_devices = CUPY in allowed and alone
     for each in udfs:
         each._at_begin()
-    natives = [native_udf(each, dataset) for each in udfs]
+    only_declare = on_devices
+    natives = [native_udf(each, dataset, only_declares=only_declare) for each in udfs]
     # Corrected pixels are dense, whatever they were before, and no integers.
     corrects = correction_set is not None and correction_set.have_corrections()
     pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
@@ -497,6 +498,8 @@ def plan_run(
             from framefold.arrays.cuda.reductions import twin_of
 
             twin = twin_of(each, native, dataset.dtype, pixels)
+        if native is not None and twin is None and only_declare:
+            native = native_udf(each, dataset)
         if native is None or twin is not None:
             from framefold.udf.engine.bridge import Bridge
 

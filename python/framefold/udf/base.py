@@ -257,6 +257,10 @@ class UDF(BackendConstants):
         """Parameters in the reduction's row, for data of ``dtype``; None if it cannot take them."""
         return {}
 
+    def _native_declaration(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:
+        """The same for a kernel that declares its results, and will process no frame."""
+        return self._native_parameters(dtype)
+
     def get_method(self) -> UDFMethod | str:
         """What processes the data: ``'tile'``, ``'frames'``, ``'frame'`` or ``'partition'``."""
         for method, name in PROCESS_METHODS.items():

@@ -208,6 +208,18 @@ class ApplyMasksUDF(UDF):
         shifts = self._all_shifts()
         return self.kernel_masks() if shifts is None else {**self.kernel_masks(), "shifts": shifts}
 
+    def _native_declaration(self, dtype: np.dtype[Any]) -> dict[str, Any]:
+        """As many masks of the same shape and dtype, which weigh no pixel."""
+        if self._kwargs.get("shifts") is not None:
+            return self._native_parameters(dtype)
+        masks = self._checked_masks()
+        return {
+            "masks": self._widened(np.zeros(0, masks.dtype)),
+            "starts": np.zeros(len(masks) + 1, np.int64),
+            "pixels": np.zeros(0, np.int64),
+            "sig_shape": tuple(masks.sig_shape),
+        }
+
     def _all_shifts(self) -> npt.NDArray[np.float64] | None:
         """The shifts of all positions, or the one for all frames; before parts are handed out."""
         given = self._kwargs.get("shifts")

@@ -33,7 +33,8 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
     is_sparse = hasattr(frames, "tocsr")
     cupyx_knows = dtype.kind in "fc"
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
-        return _as(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False)
+        # As rows, as they are on the host, which takes long to transpose them.
+        return _as(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False, False).T
     inner = dtype if cupyx_knows else np.dtype(np.float64)
     if not is_sparse:
         rows = masks_on_device(masks, sig_slice, inner, "scipy.sparse.csr", transpose=False)

@@ -174,7 +174,7 @@ def twin_of(
     udf
         The UDF that runs on the kernel.
     native
-        The kernel, made for it.
+        A kernel that declares the results of the one for it.
     dtype, pixels
         The dtype of the data, and what corrections make of it.
     """
@@ -182,7 +182,7 @@ def twin_of(
     row = None if kernel is None or udf._plugin is not None else ROWS.get(kernel)
     if row is None or (pixels.kind == "c" and not row.takes_complex):
         return None
-    parameters = udf._native_parameters(dtype) or {}
+    parameters = udf._native_declaration(dtype) or {}
     if parameters.get("shifts") is not None:
         return None  # what moves from frame to frame is for the kernel
     if kernel == "com" and not parameters.get("shifts_only"):

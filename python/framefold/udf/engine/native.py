@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 Results = list[Any]
 
 
-def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
+def native_udf(
+    udf: UDF, dataset: DataSet, *, only_declares: bool = False
+) -> _engine.NativeUdf | None:
     """The native kernel for ``udf``, or None if it is to run in Python.
 
     A subclass of a built-in UDF that overrides nothing of it still runs natively. Functions that
     others compiled always do.
+
+    ``only_declares``: the kernel will say which results it has, and process no frame.
     """
     plugin = udf._plugin
     if plugin is not None:
@@ -32,12 +36,13 @@ def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
         return None
-    parameters = udf._native_parameters(dataset.dtype)
-    if parameters is None:
+    declaration, parameters = udf._native_declaration, udf._native_parameters
+    given = (declaration if only_declares else parameters)(dataset.dtype)
+    if given is None:
         return None
     if udf._native_finish:
         _main_side(udf, dataset, None, None)
-    return _engine.NativeUdf(kernel, type(udf).__name__, parameters, tuple(dataset.shape.sig))
+    return _engine.NativeUdf(kernel, type(udf).__name__, given, tuple(dataset.shape.sig))
 
 
 def finish_native(
