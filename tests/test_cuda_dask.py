@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import fake_cupy
 import pytest
 from cuda_udfs import CUPY, NAV, Meeting, Memory, Tiles, Where, check, ran
@@ -14,6 +16,7 @@ import framefold.executor.delayed
 from framefold.common.backend import get_use_cuda
 from framefold.exceptions import LimitError, UnsupportedError, WorkerError
 from framefold.executor._dask import devices as dask_devices
+from framefold.executor._dask.cluster import LocalWorker
 
 distributed = pytest.importorskip("distributed")
 
@@ -155,3 +158,18 @@ def test_clusters_without_devices(data, monkeypatch):
         monkeypatch.setattr(dask_devices, "in_spec", lambda _spec: [{"CUDA": 1}])
         with pytest.raises(WorkerError, match=r"it has no CUDA device \(no resource CUDA\)"):
             context.run_udf(load(context, data, 2), Tiles())
+
+
+def test_a_worker_with_a_device_that_comes_late_is_waited_for(monkeypatch, data):
+    """The one without has refused by then to take part in a run for devices alone."""
+    launch = LocalWorker._launch
+
+    def late(process):
+        if process._device is None:
+            launch(process)
+        else:
+            asyncio.get_running_loop().call_later(3, launch, process)
+
+    monkeypatch.setattr(LocalWorker, "_launch", late)
+    with ff.Context.make_with("dask", cpus=1, gpus=[1]) as context:
+        check(context.run_udf(load(context, data, 4), Tiles()), data)

@@ -224,17 +224,22 @@ class Feed:
         """Fail if no worker can take part."""
         own, patience = self._executor._own, self._executor._startup_timeout
         states = {worker.state for worker in self._workers.values()}
+        waited = now > self._had_worker_at + patience
         if states & {Participation.IDLE, Participation.PREPARING, Participation.USABLE}:
             self._had_worker_at = now
         elif states and any(worker.is_stuck for worker in self._workers.values()):
             raise messages.stuck(self._names, list(self._workers.values()), patience)
-        elif states and not self._was_usable:
+        elif states and not self._was_usable and (waited or not self._are_awaited(own)):
             workers = list(self._workers.values())
             raise messages.none_can(self._names, self._address, workers)
         elif own is not None and (reason := own.why_none) is not None:
             raise messages.not_started(reason)
-        elif now > self._had_worker_at + patience:
+        elif waited:
             raise messages.no_worker(self._names, self._address, patience)
+
+    def _are_awaited(self, own: Any) -> bool:
+        """Whether workers of our own cluster, such as one with a device, have yet to come."""
+        return own is not None and len(own.worker_spec) > len(self._workers)
 
     async def _prepare(self, worker: WorkerState) -> None:
         """Have a worker open the data set, plan the run, and process a first batch."""
