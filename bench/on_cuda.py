@@ -37,7 +37,7 @@ from framefold.utils.devices import cuda_ids, has_cupy, why_no_device
 
 Array = npt.NDArray[Any]
 SIG = (256, 256)
-TILE_BYTES = 32 << 20
+TILE_BYTES = 64 << 20
 GIGABYTE = 1e9
 
 
@@ -285,7 +285,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description="Measures functions on a CUDA device.")
-    parser.add_argument("--gigabytes", type=float, default=4.0, help="size of the file")
+    parser.add_argument("--gigabytes", type=float, default=16.0, help="size of the file")
     parser.add_argument("--runs", type=int, default=5, help="how often each case runs")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     options = parser.parse_args()

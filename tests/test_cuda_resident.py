@@ -219,6 +219,7 @@ def test_positions_without_frames(ctx, device, data):
 
 
 def test_partitions_are_few_and_tiles_deep(machine, monkeypatch):
+    monkeypatch.setattr(placement, "TILE_BYTES", 32 << 20)
     ctx = ff.Context.make_with("threads")
     data = np.zeros((40, 100, 64, 64), dtype=np.uint8)
     dataset = ctx.load("memory", data=data)

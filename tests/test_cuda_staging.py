@@ -265,19 +265,19 @@ def test_tiles_suit_the_worker_that_gets_them(machine):
     cuda = result["cuda"].data
     assert cuda.sum() == 300
     assert set(result["depth"].data[cuda]) == {300}
-    assert set(result["scheme"].data[cuda]) == {(32 << 20) // (4 * 64 * 64)}
+    assert set(result["scheme"].data[cuda]) == {(64 << 20) // (4 * 64 * 64)}
     # On the CPU, a megabyte.
     assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == 64
 
 
 def test_large_frames_stay_whole(device, ctx):
     """Frames of 4 MiB: parts of them would be too little for a device."""
-    data = random("uint16", (9, 1024, 1024))
+    data = random("uint16", (17, 1024, 1024))
     dataset = ctx.load("memory", data=data, num_partitions=1)
     result = ctx.run_udf(dataset, Wanted("float32", depth=None))
     np.testing.assert_array_equal(result["tile"].data, data)
     run = ctx._plan(dataset, [Wanted("float32", depth=None)], None)[0]
-    assert (run.tile_depth, run.tile_shape) == (8, (1024, 1024))
+    assert (run.tile_depth, run.tile_shape) == (16, (1024, 1024))
 
 
 @pytest.mark.parametrize("method", ["tile", "partition"])

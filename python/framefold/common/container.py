@@ -33,6 +33,9 @@ SPARSE_FORMATS = (
 #: So many parts of a stack are kept; a run needs as many as its tiling has signal slices.
 MAX_CACHED_PARTS = 1024
 
+#: Most masks weigh one of so many pixels that follow each other.
+N_LOOKED_AT = 4096
+
 
 class MaskContainer:
     """A stack of masks, of which the part that belongs to a tile is available as a matrix.
@@ -241,7 +244,13 @@ class MaskContainer:
         """Whether each mask has a weight that is not 0; shape ``(n_masks,)``."""
         stack = self._masks()
         if stack.dense is not None:
-            return np.asarray(stack.dense.reshape((stack.count, -1)).any(axis=1))
+            dense, found = stack.dense.reshape((stack.count, -1)), np.zeros(stack.count, dtype=bool)
+            for start in range(0, dense.shape[1], N_LOOKED_AT):
+                left = np.flatnonzero(~found)
+                if not len(left):
+                    break
+                found[left] = dense[left, start : start + N_LOOKED_AT].any(axis=1)
+            return found
         rows = to_csr(stack.columns)
         found = np.zeros(stack.count, dtype=bool)
         found[np.repeat(np.arange(stack.count), np.diff(rows.indptr))[rows.data != 0]] = True

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 
 #: The size of a tile on a device, in the dtype of the UDF, but not less than four bytes a pixel.
-TILE_BYTES = 32 << 20
+TILE_BYTES = 64 << 20
 #: The same of one that is resident, and read in place.
-IN_PLACE_BYTES = 256 << 20
+IN_PLACE_BYTES = 512 << 20
 #: Runs over resident frames have so many partitions at most, of so many bytes at least: each of
 #: them takes the host about a millisecond. Reductions read gigabytes in that time.
 RESIDENT_PARTITIONS = 16
