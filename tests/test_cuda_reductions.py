@@ -12,6 +12,7 @@ from cuda_udfs import NAV, SIG
 from sparse_files import write_raw_csr
 
 import framefold as ff
+from framefold.arrays.cuda import pairs
 from framefold.corrections import CorrectionSet
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf import UDF
@@ -251,3 +252,24 @@ def test_results_that_are_kept(machine, tmp_path):
     assert len(machine.log) == n_transfers
     check_same(again, first, exact=True)
     assert list(udf.results.keys()) == list(first)
+
+
+@pytest.mark.parametrize("most", [1 << 16, 4])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("sig", [(6, 8), (5, 7), (3, 2)])
+def test_sums_of_two_pixels_at_a_time(ctx, device, monkeypatch, sig, dtype, most):
+    """The largest numbers that there are, in all frames, and others."""
+    monkeypatch.setattr(pairs, "MOST_FRAMES", most)
+    rng = np.random.default_rng(5)
+    data = rng.integers(0, np.iinfo(dtype).max, (9, 700, *sig), dtype=dtype, endpoint=True)
+    data[:, :, 1] = np.iinfo(dtype).max
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    result = ctx.run_udf(dataset, ff.SumUDF(), backends="cupy")
+    expected = data.sum(axis=(0, 1), dtype="int64")
+    np.testing.assert_array_equal(result["intensity"].data, expected.astype("float32"))
+    frames = device.cupy.asarray(data.reshape((-1, *sig)))
+    if most > 4 and sig[-1] % 2 == 0:
+        assert pairs.are_paired(frames)
+        np.testing.assert_array_equal(pairs.sum_of_frames(frames).get(), expected)
+    else:
+        assert not pairs.are_paired(frames)

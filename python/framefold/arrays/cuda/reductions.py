@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.pairs import are_paired, sum_of_frames
 from framefold.arrays.cuda.products import mask_products
 from framefold.arrays.cuda.worker import current_worker
 from framefold.common.buffers import BufferDeclaration
@@ -218,7 +219,10 @@ def _add_sums(udf: OnCupy, frames: Any, axis: int | tuple[int, ...]) -> None:
     if _in_halves(udf):
         udf.results.upper[:] += (frames >> 32).sum(axis=axis, dtype=udf.wide)
         frames = frames & 0xFFFF_FFFF
-    udf.results.total[:] += frames.sum(axis=axis, dtype=udf.wide)
+    if axis == 0 and are_paired(frames):
+        udf.results.total[:] += sum_of_frames(frames)
+    else:
+        udf.results.total[:] += frames.sum(axis=axis, dtype=udf.wide)
 
 
 def _finish_sums(udf: OnCupy) -> dict[str, Array]:
