@@ -182,6 +182,7 @@ def test_nothing_is_read_or_sent(ctx, machine, data, tmp_path):
 
 
 def test_tiles_are_no_deeper_than_copies_may_be(ctx, machine, monkeypatch):
+    monkeypatch.setattr(placement, "TILE_BYTES", 32 << 20)
     monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", 1)
     resident = ctx.load("memory", data=np.zeros((40, 100, 64, 64), dtype=np.uint8)).to_device()
     assert "up to 4000 frames" in ctx.explain(resident, ff.SumUDF())
