@@ -26,6 +26,7 @@ import types
 import weakref
 from collections import deque
 
+import host_decoder
 import numpy as np
 from fake_cuda_errors import CUDARuntimeError, Fault, OutOfMemoryError
 
@@ -741,6 +742,7 @@ def modules():
         **{name: lambda a, f=f: compute(f, a) for name, f in ffts.items()}
     )
     cupy.empty = ndarray
+    cupy.RawKernel = host_decoder.RawKernel
     cupy.ones = lambda shape, dtype=float: asarray(np.ones(shape, dtype))
     cupy.abs = lambda a: compute(np.abs, a)
     sparse = types.ModuleType("cupyx.scipy.sparse")

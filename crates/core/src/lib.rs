@@ -29,6 +29,7 @@ mod csr;
 mod dataset;
 mod dtype;
 mod element;
+mod encoding;
 mod error;
 mod frames;
 mod guarded;
@@ -72,6 +73,7 @@ pub use csr::{
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
 pub use element::{Bool8, Complex64, Complex128, Element, F16, narrow_f16, widen_f16};
+pub use encoding::{EncodedTile, Encoding};
 pub use error::{Error, ErrorKind, Result};
 pub use frames::FrameIndices;
 pub use guarded::guarded;

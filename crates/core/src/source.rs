@@ -1,8 +1,8 @@
 //! The contract of a data source: frames in file order, nothing about scans.
 
 use crate::{
-    ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Orientation, Result,
-    SigSlice, StoredDType,
+    ArrayFormat, CsrTile, DenseTile, Encoding, Error, FrameIndices, MetadataList, Orientation,
+    Result, SigSlice, StoredDType,
 };
 use std::fmt::Debug;
 use std::ops::Range;
@@ -104,6 +104,12 @@ pub trait DataSource: Send + Sync + Debug {
         std::thread::sleep(most);
     }
 
+    /// How its chunks are stored, if [`FrameReader::read_encoded`] can give them to a device that decodes
+    /// them. Called before each partition; must not read anything.
+    fn encoding(&self) -> Option<Encoding> {
+        None
+    }
+
     /// Of a source that gives the frames of another one turned: that one, and how.
     fn turned(&self) -> Option<(&Arc<dyn DataSource>, Orientation)> {
         None
@@ -165,6 +171,25 @@ pub trait FrameReader {
             frames.len(),
             sig.origin()
         )))
+    }
+
+    /// Whole frames as they are stored, where [`DataSource::encoding`] says how; `out` is as long as
+    /// their pixels would be. Gives the number of bytes that it has written:
+    ///
+    /// - for each block of each chunk, in order, where its stored bytes begin in `out`, and how many
+    ///   they are: two numbers of 4 bytes, little endian. What a chunk stores as it is counts as a
+    ///   block;
+    /// - those bytes, all of them within what was written.
+    ///
+    /// `None` where this does not do: frames that are not whole chunks, chunks that were never written or
+    /// that are stored in another way, and what takes more room than its pixels. They are to be
+    /// [read](FrameReader::read) then; so they are where the device cannot decode them, which gives the error.
+    ///
+    /// # Errors
+    /// As [`FrameReader::read`].
+    fn read_encoded(&mut self, frames: FrameIndices<'_>, out: &mut [u8]) -> Result<Option<usize>> {
+        let _ = (frames, out);
+        Ok(None)
     }
 
     /// Confirms that all that was read so far was really in the file.

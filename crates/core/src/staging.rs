@@ -1,6 +1,6 @@
 //! Tiles that lie in memory of their worker, from where a device fetches them.
 
-use crate::{DType, Error, Result};
+use crate::{DType, EncodedTile, Error, Result};
 
 /// A part of a tile, which one thread writes.
 pub trait StagingBuffer: Send {
@@ -27,6 +27,21 @@ pub trait Staging: Send + Sync {
         false
     }
 
+    /// The largest block that the device decodes, in bytes, where tiles are whole frames and come as they
+    /// are stored: see [`crate::Encoding`]. 0 if it decodes nothing.
+    fn block_bytes(&self) -> usize {
+        0
+    }
+
+    /// The first of the selected frames of tiles so far that the device could not decode. Called on
+    /// the thread of the worker, after the last tile of a partition; waits for the device.
+    ///
+    /// # Errors
+    /// What went wrong on the device.
+    fn damaged(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker at the
     /// beginning of each partition, when nothing reads from earlier ones any more.
     ///
@@ -50,7 +65,7 @@ pub trait Staging: Send + Sync {
 
 /// What lies in staging memory, or on the device, for [`crate::Accumulator::process_staged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StagedTile {
+pub struct StagedTile<'t> {
     /// Which tile of the staging memory it is; `None` if the frames are on the device already.
     pub number: Option<usize>,
     /// The dtype of its pixels: that of the data set, or of corrected pixels. Another one that the UDF
@@ -58,9 +73,11 @@ pub struct StagedTile {
     pub dtype: DType,
     /// Whether its pixels are to be corrected on the device.
     pub is_raw: bool,
+    /// What of it is encoded; `None` if nothing is.
+    pub encoded: Option<EncodedTile<'t>>,
 }
 
-impl StagedTile {
+impl StagedTile<'_> {
     /// The error of an accumulator that was given one, and takes none.
     pub(crate) fn unexpected(self) -> Error {
         Error::bug(format!("a staged tile of {} came to a UDF that takes none", self.dtype))

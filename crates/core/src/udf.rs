@@ -259,7 +259,7 @@ pub trait Accumulator {
     ///
     /// # Errors
     /// Ends the run; the accumulator is dropped.
-    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile<'_>) -> Result<()> {
         let _ = position;
         Err(tile.unexpected())
     }

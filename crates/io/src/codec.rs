@@ -24,6 +24,7 @@ mod recast;
 mod shuffle;
 mod unpack;
 
+pub(crate) use bitshuffle::{Blocks, block_bytes, blocks};
 pub(crate) use delta::Delta;
 pub(crate) use encode::{Encoder, Step};
 pub(crate) use lzma::Lzma;

@@ -3,7 +3,10 @@
 //! Tiles are read in pieces of about a megabyte, which fit the cache of a core, in order: so the first
 //! tile is there soon, and little memory is needed. The worker takes one tile after the other, passes
 //! it on, and gives the memory of an earlier one back when nothing reads from it any more.
+//!
+//! Where the device decodes what the source has, pieces are copied as they are stored.
 
+mod encoded;
 mod ring;
 
 use super::stages::Stages;
@@ -11,8 +14,8 @@ use super::tiles::TileMaker;
 use super::{Accumulators, accumulators_of, chunks};
 use crate::Plan;
 use framefold_core::{
-    ArrayFormat, DType, Error, Partial, Partition, Result, StagedTile, Staging, TileFrames,
-    TilePosition, guarded, interrupt,
+    ArrayFormat, DType, EncodedTile, Encoding, Error, Partial, Partition, Result, StagedTile,
+    Staging, TileFrames, TilePosition, guarded, interrupt,
 };
 use ring::Ring;
 use std::num::NonZeroUsize;
@@ -22,12 +25,17 @@ use std::thread::Scope;
 
 /// What a reader decodes at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// What a reader copies at a time that the device decodes, when it is decoded.
+const ENCODED_PIECE_BYTES: usize = 4 << 20;
 /// So many pieces each reader has at least.
 const PIECES_EACH: usize = 4;
 /// Tiles that transfers may read from, or are queued, while others are filled.
 const IN_FLIGHT: usize = 2;
 /// There are no more tiles than fit this, unless fewer could not be filled ahead.
 const MOST_BYTES: usize = 512 << 20;
+
+/// Is given the number of a tile, its place, and how long its encoded parts are.
+type PassOn<'f> = dyn FnMut(usize, Option<usize>, &[usize]) -> Result<()> + 'f;
 
 /// Where a partition's tiles are staged, and as what.
 pub(super) struct Stage<'p> {
@@ -37,6 +45,8 @@ pub(super) struct Stage<'p> {
     dtype: DType,
     /// Whether the device corrects them.
     is_raw: bool,
+    /// How what it decodes is stored.
+    encoding: Option<Encoding>,
 }
 
 impl<'p> Stage<'p> {
@@ -67,7 +77,11 @@ impl<'p> Stage<'p> {
             Some(dtype) => dtype,
             None => return Ok(None),
         };
-        Ok(Some(Stage { plan, staging, dtype, is_raw }))
+        let as_stored = whole && (is_raw || !corrects);
+        let encoding = source
+            .encoding()
+            .filter(|encoding| as_stored && encoding.block_bytes <= staging.block_bytes());
+        Ok(Some(Stage { plan, staging, dtype, is_raw, encoding }))
     }
 
     /// Processes a partition.
@@ -77,21 +91,23 @@ impl<'p> Stage<'p> {
         band: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
-        let tiles = Tiles::of(self.plan, partition, band, self.dtype, self.staging.depth());
+        let piece_bytes = self.encoding.map_or(PIECE_BYTES, |_| ENCODED_PIECE_BYTES);
+        let wanted_depth = self.staging.depth();
+        let tiles = Tiles::of(self.plan, partition, band, self.dtype, wanted_depth, piece_bytes);
         // Made when the first tile was read: what a damaged file claims takes no memory for results.
         let mut accumulators = None;
         let make = || accumulators_of(self.plan, partition, band);
-        let mut pass_on = |tile: usize, place: Option<usize>| {
+        let mut pass_on = |tile: usize, place: Option<usize>, encoded: &[usize]| {
             let accumulators = match &mut accumulators {
                 Some(accumulators) => accumulators,
                 None => accumulators.insert(make()?),
             };
-            self.pass_on(&tiles, tile, place, accumulators)
+            self.pass_on(&tiles, tile, place, encoded, accumulators)
         };
         if self.staging.n_readers() == 0 {
             for tile in 0..tiles.len() {
                 tick()?;
-                pass_on(tile, None)?;
+                pass_on(tile, None, &[])?;
             }
         } else if tiles.len() > 0 {
             self.read_ahead(&tiles, tick, &mut pass_on)?;
@@ -99,12 +115,11 @@ impl<'p> Stage<'p> {
         super::finished(self.plan, accumulators.map_or_else(make, Ok)?)
     }
 
-    /// `pass_on` is given the number of each tile, and its place.
     fn read_ahead(
         &self,
         tiles: &Tiles<'p>,
         tick: &mut dyn FnMut() -> Result<()>,
-        pass_on: &mut dyn FnMut(usize, Option<usize>) -> Result<()>,
+        pass_on: &mut PassOn<'_>,
     ) -> Result<()> {
         // To start one takes as long as to read some hundred kilobytes.
         let n_readers = self.staging.n_readers().min(tiles.n_pieces().div_ceil(PIECES_EACH));
@@ -124,7 +139,7 @@ impl<'p> Stage<'p> {
             for tile in 0..tiles.len() {
                 tick()?;
                 ring.wait_for(tile, tiles.n_parts(tile), tick)?;
-                pass_on(tile, Some(ring.place_of(tile)))?;
+                pass_on(tile, Some(ring.place_of(tile)), &ring.encoded(tile))?;
                 if let Some(earlier) = tile.checked_sub(IN_FLIGHT) {
                     self.wait(ring.place_of(earlier))?;
                     if earlier + n_places < tiles.len() {
@@ -136,7 +151,7 @@ impl<'p> Stage<'p> {
         });
         // The next partition writes to the same memory; and after a failure, some may be on its way.
         let ended = (0..n_places).try_for_each(|place| self.wait(place));
-        read.and(ended)
+        self.or_damaged(read.and(ended))
     }
 
     /// Makes room for tiles; returns for how many.
@@ -201,17 +216,23 @@ impl<'p> Stage<'p> {
             let piece = tiles.piece(number);
             // Whatever happens, the worker hears of the piece, and does not wait for it in vain.
             let read = guarded(|| {
-                let Some(mut memory) = ring.take(piece)? else { return Ok(false) };
+                let Some(mut memory) = ring.take(piece)? else { return Ok(None) };
                 interrupt::watched(ring.going_on(), || {
                     let frames = self.plan.source_frames(tiles.frames_of(piece), &mut numbers)?;
+                    if self.encoding.is_some()
+                        && let Some(len) =
+                            reader.read_encoded(frames.clone(), memory.bytes_mut())?
+                    {
+                        return Ok(Some(len));
+                    }
                     let made = maker.make(reader.as_mut(), frames, tiles.slice_of(piece.tile))?;
-                    copy_frames(made.dense(self.dtype)?.frames(), memory.bytes_mut())
-                })?;
-                Ok(true)
+                    copy_frames(made.dense(self.dtype)?.frames(), memory.bytes_mut())?;
+                    Ok(Some(0))
+                })
             });
             match read {
-                Ok(true) => ring.written(piece.tile),
-                Ok(false) => break,
+                Ok(Some(encoded)) => ring.written(piece, encoded),
+                Ok(None) => break,
                 Err(error) => {
                     ring.note(piece.tile, error);
                     break;
@@ -222,16 +243,22 @@ impl<'p> Stage<'p> {
         reader.verify()
     }
 
-    /// Hands a tile to the UDFs; `place` is where it lies.
+    /// Hands a tile to the UDFs; `place` is where it lies, `encoded` how long its encoded parts are.
     fn pass_on(
         &self,
         tiles: &Tiles<'p>,
         tile: usize,
         place: Option<usize>,
+        encoded: &[usize],
         accumulators: &mut Accumulators,
     ) -> Result<()> {
         let position = tiles.position(tile);
-        let staged = StagedTile { number: place, dtype: self.dtype, is_raw: self.is_raw };
+        let (dtype, is_raw, part_frames) = (self.dtype, self.is_raw, tiles.piece_depth.get());
+        let encoded = self
+            .encoding
+            .filter(|_| encoded.iter().any(|&len| len > 0))
+            .map(|encoding| EncodedTile { encoding, part_frames, lens: encoded });
+        let staged = StagedTile { number: place, dtype, is_raw, encoded };
         for (accumulator, planned) in accumulators.iter_mut().zip(&self.plan.udfs) {
             let processed = accumulator.process_staged(&position, staged);
             processed.map_err(|error| error.with_udf(planned.udf.name()))?;
@@ -290,6 +317,7 @@ impl<'p> Tiles<'p> {
         band: usize,
         dtype: DType,
         wanted_depth: Option<usize>,
+        piece_bytes: usize,
     ) -> Self {
         let frames = partition.frames.clone();
         let one = NonZeroUsize::MIN;
@@ -304,7 +332,7 @@ impl<'p> Tiles<'p> {
         let depth = NonZeroUsize::new(deeper.min(frames.len())).unwrap_or(one);
         let longest = plan.tiling.slices().iter().map(|slice| slice.len()).max().unwrap_or(1);
         let frame_bytes = longest.saturating_mul(dtype.size()).max(1);
-        let fit = (PIECE_BYTES / frame_bytes).max(1).checked_next_multiple_of(together.max(1));
+        let fit = (piece_bytes / frame_bytes).max(1).checked_next_multiple_of(together.max(1));
         let fit = fit.unwrap_or(usize::MAX);
         let piece_depth = NonZeroUsize::new(fit).unwrap_or(one).min(depth);
         Tiles { plan, band, frames, dtype, depth, piece_depth }

@@ -9,6 +9,8 @@ mod corrections;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod encoded;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod formats;

@@ -34,11 +34,15 @@ struct Late {
 
 /// What a worker with a device is like.
 #[derive(Clone, Copy, Default, PartialEq)]
-struct Kind {
-    n_readers: usize,
-    depth: Option<usize>,
-    corrects: bool,
-    trouble: Option<Trouble>,
+pub(crate) struct Kind {
+    pub(crate) n_readers: usize,
+    pub(crate) depth: Option<usize>,
+    pub(crate) corrects: bool,
+    /// It decodes bytes that are inverted, in blocks of so many.
+    pub(crate) block_bytes: usize,
+    pub(crate) trouble: Option<Trouble>,
+    /// A frame that it cannot decode.
+    pub(crate) damaged: Option<usize>,
 }
 
 #[derive(Default)]
@@ -50,10 +54,12 @@ struct State {
     fetched: Vec<(usize, Vec<u8>)>,
     n_queued: usize,
     n_waits: usize,
+    /// Tiles in this partition that are encoded.
+    n_decoded: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Trouble {
+pub(crate) enum Trouble {
     Prepare,
     Wait(usize),
 }
@@ -97,6 +103,15 @@ impl Staging for Late {
 
     fn corrects(&self) -> bool {
         self.kind.corrects
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.kind.block_bytes
+    }
+
+    fn damaged(&self) -> Result<Option<usize>> {
+        let n_decoded = std::mem::take(&mut self.lock().n_decoded);
+        Ok(self.kind.damaged.filter(|_| n_decoded > 0))
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {
@@ -145,7 +160,7 @@ thread_local! {
 }
 
 /// A native reduction that gets its tiles from the device.
-struct Fetched {
+pub(crate) struct Fetched {
     inner: Arc<dyn Udf>,
     kind: Kind,
     /// What the device applies.
@@ -153,7 +168,7 @@ struct Fetched {
 }
 
 impl Fetched {
-    fn of(inner: Arc<dyn Udf>, kind: Kind) -> Arc<dyn Udf> {
+    pub(crate) fn of(inner: Arc<dyn Udf>, kind: Kind) -> Arc<dyn Udf> {
         Arc::new(Fetched { inner, kind, corrections: None })
     }
 }
@@ -216,6 +231,8 @@ struct Place {
     sig: SigSlice,
     dtype: DType,
     is_raw: bool,
+    /// The bytes of a part, and of those that are encoded.
+    encoded: Option<(usize, Vec<usize>)>,
 }
 
 impl Accumulator for FetchedTiles {
@@ -223,7 +240,7 @@ impl Accumulator for FetchedTiles {
         self.inner.process(tile)
     }
 
-    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile<'_>) -> Result<()> {
         let staging = self.staging.as_ref().expect("there is staging memory");
         let mut state = staging.lock();
         let number = state.n_queued;
@@ -231,7 +248,11 @@ impl Accumulator for FetchedTiles {
         state.queued.push((number, tile.number.expect("it was read")));
         let TilePosition { frames, in_partition, sig } = position.clone();
         let (sig, dtype, is_raw) = (sig.clone(), tile.dtype, tile.is_raw);
-        self.places.push(Place { number, frames, in_partition, sig, dtype, is_raw });
+        let encoded = tile
+            .encoded
+            .map(|tile| (tile.part_frames * sig.len() * dtype.size(), tile.lens.to_vec()));
+        state.n_decoded += usize::from(encoded.is_some());
+        self.places.push(Place { number, frames, in_partition, sig, dtype, is_raw, encoded });
         Ok(())
     }
 
@@ -239,9 +260,14 @@ impl Accumulator for FetchedTiles {
         let staging = self.staging.take().expect("there is staging memory");
         let mut state = staging.lock();
         let mut scratch = Scratch::new();
-        for Place { number, frames, in_partition, sig, dtype, is_raw } in &self.places {
+        for Place { number, frames, in_partition, sig, dtype, is_raw, encoded } in &self.places {
             let at = state.fetched.iter().position(|(each, _)| each == number);
-            let (_, bytes) = state.fetched.swap_remove(at.expect("it was waited for"));
+            let (_, mut bytes) = state.fetched.swap_remove(at.expect("it was waited for"));
+            if let Some((part_bytes, lens)) = encoded {
+                for (part, len) in bytes.chunks_mut(*part_bytes).zip(lens) {
+                    part[..*len].iter_mut().for_each(|byte| *byte = !*byte);
+                }
+            }
             let (depth, len) = (frames.len(), sig.len());
             // A vector of bytes is aligned for nothing.
             let mut aligned = Scratch::new();
@@ -615,8 +641,11 @@ impl Accumulator for Counts {
         Err(Error::bug("a tile was read"))
     }
 
-    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
-        assert_eq!(tile, StagedTile { number: None, dtype: DType::U16, is_raw: false });
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile<'_>) -> Result<()> {
+        assert_eq!(
+            tile,
+            StagedTile { number: None, dtype: DType::U16, is_raw: false, encoded: None }
+        );
         self.n_frames.fetch_add(position.frames.len(), Ordering::SeqCst);
         Ok(())
     }

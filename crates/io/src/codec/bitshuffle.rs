@@ -6,10 +6,13 @@
 //! In a block of n elements, plane `8 · byte + bit` has n / 8 bytes, element i at bit `i mod 8` of
 //! byte `i / 8`.
 
+mod blocks;
 #[cfg(target_arch = "x86_64")]
 mod separate;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+pub(crate) use blocks::{Blocks, block_bytes, blocks};
 
 use super::encode_tools::EncodeTools;
 use super::{Inner, Tools, all_of, damaged, grow, lz4, shuffle};
@@ -18,8 +21,6 @@ use framefold_core::{Result, memory};
 use framefold_simd::Level;
 use framefold_simd::Simd;
 
-/// Bytes of a block where nothing else is said.
-const DEFAULT_BLOCK_BYTES: usize = 8192;
 /// Elements come in groups of as many.
 const GROUP: usize = 8;
 
@@ -35,8 +36,7 @@ pub(super) fn decode(
     let mut rest = stored;
     let block_bytes = if inner == Inner::Nothing {
         all_of("bitshuffle", stored.len(), out.len())?;
-        let default = (DEFAULT_BLOCK_BYTES / size.max(1) / GROUP * GROUP).max(128);
-        (if block == 0 { default } else { block }).saturating_mul(size)
+        block_bytes(size, block)
     } else {
         let (decoded, after) = stored.split_first_chunk::<8>().ok_or_else(too_short)?;
         let (block, after) = after.split_first_chunk::<4>().ok_or_else(too_short)?;
@@ -125,7 +125,7 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
     tools: &mut EncodeTools,
 ) -> Result<()> {
-    let block = block_bytes(size);
+    let block = block_bytes(size, 0);
     out.extend((chunk.len() as u64).to_be_bytes());
     out.extend(u32::try_from(block).unwrap_or(u32::MAX).to_be_bytes());
     let whole = chunk.len() / (size * GROUP).max(1) * size * GROUP;
@@ -147,11 +147,6 @@ pub(super) fn encode(
     (tools.bits, tools.planes) = (bits, planes);
     memory::append(out, tail)?;
     Ok(())
-}
-
-/// The default size of a block of elements of that size: a multiple of whole groups.
-fn block_bytes(size: usize) -> usize {
-    (DEFAULT_BLOCK_BYTES / size.max(1) / GROUP * GROUP).max(128).saturating_mul(size.max(1))
 }
 
 /// Shuffles the bits of one block of whole groups. All three have the same length; `planes` is

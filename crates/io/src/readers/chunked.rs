@@ -7,17 +7,20 @@
 //! the fast axes of the scan, so that each one is decoded once while frames are read in order.
 
 mod cache;
+mod encoded;
 mod geometry;
 mod reader;
 
 pub(crate) use geometry::{Geometry, GeometrySpec};
 
 use crate::codec::Pipeline;
-use framefold_core::{DataSource, Error, FrameReader, Result, SourceInfo};
+use framefold_core::{DataSource, Encoding, Error, FrameReader, Result, SourceInfo};
 use reader::ChunkedReader;
 use std::fmt::Debug;
 use std::ops::Range;
 
+/// Among so many chunks, it is asked once whether the tile is still wanted.
+const CHECK: usize = 256;
 /// The most that one reader keeps of decoded chunks.
 const CACHE_BYTES: usize = 256 << 20;
 /// Chunks beyond this are refused: one of them must fit in memory.
@@ -73,12 +76,20 @@ pub(crate) struct Segment {
     pub(crate) store: Box<dyn ChunkStore>,
 }
 
+impl Segment {
+    /// Bytes of a decoded chunk. The product was checked when the source was made.
+    fn chunk_bytes(&self, size: usize) -> usize {
+        usize::try_from(self.geometry.chunk_cells()).unwrap_or(usize::MAX).saturating_mul(size)
+    }
+}
+
 /// Frames in chunks.
 #[derive(Debug)]
 pub(crate) struct ChunkedSource {
     info: SourceInfo,
     segments: Vec<Segment>,
     frames_together: usize,
+    encoding: Option<Encoding>,
 }
 
 impl ChunkedSource {
@@ -119,7 +130,8 @@ impl ChunkedSource {
         if row_bytes > CACHE_BYTES && frames_together > 1 {
             info.preferred_depth = frames_together;
         }
-        Ok(ChunkedSource { info, segments, frames_together })
+        let encoding = encoded::encoding_of(&info, &segments);
+        Ok(ChunkedSource { info, segments, frames_together, encoding })
     }
 
     /// The segment that holds a frame.
@@ -143,5 +155,9 @@ impl DataSource for ChunkedSource {
 
     fn frames_together(&self) -> usize {
         self.frames_together
+    }
+
+    fn encoding(&self) -> Option<Encoding> {
+        self.encoding
     }
 }

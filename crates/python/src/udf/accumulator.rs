@@ -10,8 +10,8 @@ use crate::errors::{OrRaise, from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use crate::words::{Processing, Word};
 use framefold::core::{
-    Accumulator, Array, BufferKind, CsrTile, Partial, Partition, Scratch, StagedTile, Tile,
-    TilePosition,
+    Accumulator, Array, BufferKind, CsrTile, EncodedTile, Encoding, Partial, Partition, Scratch,
+    StagedTile, Tile, TilePosition,
 };
 use framefold::{Cancel, Error, Result};
 use numpy::PyArrayDescr;
@@ -76,7 +76,7 @@ impl Accumulator for PyAccumulator {
         })
     }
 
-    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile<'_>) -> Result<()> {
         let task = &mut self.task;
         self.attached.with(|py| {
             let given = task
@@ -270,11 +270,16 @@ impl Task {
         &self,
         py: Python<'py>,
         position: &TilePosition<'_>,
-        tile: StagedTile,
+        tile: StagedTile<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (frames, index) = (&position.frames, position.sig.index());
         let place = (frames.start, frames.end, index);
-        let arguments = (place, tile.number, tile.dtype.name(), tile.is_raw);
+        // A `framefold.arrays.cuda.decoding.Encoded`.
+        let encoded = tile.encoded.map(|EncodedTile { encoding, part_frames, lens }| {
+            let Encoding { element_bytes, block_bytes, chunk_frames } = encoding;
+            (element_bytes, block_bytes, chunk_frames, part_frames, lens)
+        });
+        let arguments = (place, tile.number, tile.dtype.name(), tile.is_raw, encoded);
         self.give_staged.bind(py).call1(arguments)
     }
 

@@ -15,6 +15,7 @@ pub(super) struct PyStaging {
     n_readers: usize,
     depth: Option<usize>,
     corrects: bool,
+    block_bytes: usize,
     tiles: Mutex<Vec<Arc<TileMemory>>>,
 }
 
@@ -27,7 +28,9 @@ impl PyStaging {
         let n_readers = staging.getattr(py, intern!(py, "n_readers"))?.extract(py)?;
         let depth = staging.getattr(py, intern!(py, "depth"))?.extract(py)?;
         let corrects = staging.getattr(py, intern!(py, "corrects"))?.extract(py)?;
-        Ok(PyStaging { staging, n_readers, depth, corrects, tiles: Mutex::default() })
+        let block_bytes = staging.getattr(py, intern!(py, "block_bytes"))?.extract(py)?;
+        let tiles = Mutex::default();
+        Ok(PyStaging { staging, n_readers, depth, corrects, block_bytes, tiles })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<TileMemory>>> {
@@ -47,6 +50,15 @@ impl Staging for PyStaging {
 
     fn corrects(&self) -> bool {
         self.corrects
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    fn damaged(&self) -> Result<Option<usize>> {
+        let frame = attached(|py| self.staging.call_method0(py, "damaged")?.extract(py));
+        frame.map_err(|error| from_python(error, "waiting for chunks to be decoded"))
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {

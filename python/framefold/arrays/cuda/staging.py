@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.decoding import LARGEST_BLOCK, Decoder
+
 Array = npt.NDArray[Any]
 
 #: So many bytes of pinned memory stay for later runs on a device, at most.
@@ -46,6 +48,9 @@ class Staging:
         self.depth: int | None = None
         #: Whether tiles of whole frames are put there without corrections, for the device to apply.
         self.corrects = False
+        #: The largest block of a chunk that the device decodes.
+        self.block_bytes = LARGEST_BLOCK
+        self._decoder: Decoder | None = None
         self._tiles: list[StagedTile] = []
         self._len_bytes = 0
 
@@ -83,6 +88,17 @@ class Staging:
     def wait(self, number: int) -> None:
         """Wait until no transfer reads from a tile any more."""
         self._tiles[number].wait()
+
+    @property
+    def decoder(self) -> Decoder:
+        """What decodes tiles that come as they are stored."""
+        if self._decoder is None:
+            self._decoder = Decoder()
+        return self._decoder
+
+    def damaged(self) -> int | None:
+        """The first frame since the last call that the device could not decode."""
+        return None if self._decoder is None else self._decoder.damaged()
 
     def leave_behind(self) -> list[Any]:
         """The events, to be kept where the device is lost: CUDA would complain of their end."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.arrays.cuda.corrections import DeviceCorrections
+from framefold.arrays.cuda.decoding import Encoded
 from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.arrays.sparse_tiles import max_depth
 from framefold.arrays.tile_formats import SMALL, Rows
@@ -103,12 +104,17 @@ class DeviceTiles:
             return shown(*self._tile(key, upload), start, stop, index)
 
         def give_staged(
-            place: tuple[int, int, int], number: int | None, stored: str, is_raw: bool
+            place: tuple[int, int, int],
+            number: int | None,
+            stored: str,
+            is_raw: bool,
+            encoded: tuple[Any, ...] | None,
         ) -> Any:
             start, stop, index = place
             key, shape = (start, stop, index, dtype.char), (stop - start, *sig_shapes[index])
             raw = corrections if is_raw else None
-            upload = partial(self._staged, shape, number, np.dtype(stored), dtype, raw)
+            decode = None if encoded is None else (Encoded(*encoded), start)
+            upload = partial(self._staged, shape, number, np.dtype(stored), decode, dtype, raw)
             return shown(*self._tile(key, upload), start, stop, index)
 
         def shown(tile: DeviceTile, is_last: bool, start: int, stop: int, index: int) -> Any:
@@ -142,16 +148,25 @@ class DeviceTiles:
         shape: tuple[int, ...],
         number: int | None,
         stored: np.dtype[Any],
+        decode: tuple[Encoded, int] | None,
         dtype: np.dtype[Any],
         corrections: CorrectionSet | None,
         worker: DeviceWorker,
     ) -> DeviceTile:
-        """A tile that the engine has read; on its way it has the dtype that it has in the file."""
+        """A tile that the engine has read; on its way it has the dtype that it has in the file.
+
+        ``decode``: what of it is encoded, and the number of its first frame.
+        """
         staging = worker.staging
         if number is None or staging is None:
             raise EngineError("a tile was not read that is on no device")
         tile = staging.tile(number)
-        there = worker.uploader(self).upload_staged(tile, shape, stored)
+        if decode is None:
+            there = worker.uploader(self).upload_staged(tile, shape, stored)
+        else:
+            encoded, first = decode
+            there, parts = worker.uploader(self).upload_encoded(tile, shape, stored, encoded)
+            staging.decoder.decode(encoded, parts, there, first)
         if corrections is not None:
             make = partial(DeviceCorrections, corrections, shape[1:], dtype)
             there = worker.keep((self, "corrections", dtype), make).apply(there)

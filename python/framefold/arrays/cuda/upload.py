@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from framefold.arrays.cuda.decoding import Encoded
     from framefold.arrays.cuda.staging import StagedTile
 
 Array = npt.NDArray[Any]
@@ -77,6 +78,25 @@ class Uploader:
         tile.queued(self._copy)
         return there
 
+    def upload_encoded(
+        self, tile: StagedTile, shape: tuple[int, ...], dtype: np.dtype[Any], encoded: Encoded
+    ) -> tuple[Any, Any]:
+        """As :meth:`upload_staged`: the pixels of parts that are not encoded, and the other parts.
+
+        Both are as large as all pixels are. The latter is for use at once.
+        """
+        staged = tile.array(shape, dtype)
+        raw = tile.array((staged.nbytes,), np.dtype(np.uint8))
+        slot, starts = self._next_slot([(staged, dtype), (raw, raw.dtype)])
+        lease = slot.lend()
+        pixels, parts = (slot.array(lease, start, raw.shape, raw.dtype) for start in starts[:2])
+        for is_encoded, start, stop in encoded.spans(shape, raw.size):
+            there = parts if is_encoded else pixels
+            there[start:stop].set(raw[start:stop], stream=self._copy)
+        self._transferred(slot)
+        tile.queued(self._copy)
+        return slot.array(lease, starts[0], shape, dtype), parts
+
     def _next_slot(self, pieces: Sequence[Piece]) -> tuple[_Slot, list[int]]:
         """The slot whose turn it is; where each of the pieces begins in it, and where all end."""
         previous = self._slots[self._turn]
@@ -99,10 +119,14 @@ class Uploader:
             if array.size:
                 there.set(array, stream=self._copy)
             arrays.append(there)
+        self._transferred(slot)
+        return arrays
+
+    def _transferred(self, slot: _Slot) -> None:
+        """Have the stream on which arrays are used wait for what was queued."""
         slot.copied.record(self._copy)
         slot.in_use = True
         self._compute.wait_event(slot.copied)
-        return arrays
 
     def close(self) -> None:
         """Wait for transfers, and release the memory that nobody else holds."""

@@ -30,6 +30,8 @@ struct State {
     n_begun: usize,
     /// How many parts of the tile in each place are written.
     n_written: Vec<usize>,
+    /// How long each of them is as it is encoded; 0 for pixels.
+    encoded: Vec<Vec<usize>>,
     n_reading: usize,
     /// The first error in the order of tiles.
     error: Option<(usize, Error)>,
@@ -38,7 +40,8 @@ struct State {
 impl Ring {
     pub(super) fn new(n_places: usize) -> Self {
         let places = (0..n_places).map(|_| Vec::new()).collect();
-        let state = State { places, n_written: vec![0; n_places], ..State::default() };
+        let (n_written, encoded) = (vec![0; n_places], vec![Vec::new(); n_places]);
+        let state = State { places, n_written, encoded, ..State::default() };
         Ring {
             n_places,
             state: Mutex::new(state),
@@ -62,6 +65,7 @@ impl Ring {
     /// Lets readers fill the next tile, in a place from which nothing reads any more.
     pub(super) fn begin(&self, tile: usize, parts: Parts) {
         let (place, mut state) = (self.place_of(tile), self.lock());
+        state.encoded[place] = vec![0; parts.len()];
         state.places[place] = parts.into_iter().map(Some).collect();
         state.n_written[place] = 0;
         state.n_begun = tile + 1;
@@ -111,10 +115,20 @@ impl Ring {
         Ok(None)
     }
 
-    /// Notes that a part of a tile is written.
-    pub(super) fn written(&self, tile: usize) {
-        self.lock().n_written[self.place_of(tile)] += 1;
+    /// Notes that a part of a tile is written, with so many bytes as it is encoded; 0 for pixels.
+    pub(super) fn written(&self, piece: Piece, encoded: usize) {
+        let (place, mut state) = (self.place_of(piece.tile), self.lock());
+        state.n_written[place] += 1;
+        if let Some(len) = state.encoded[place].get_mut(piece.part) {
+            *len = encoded;
+        }
+        drop(state);
         self.filled.notify_all();
+    }
+
+    /// How long the parts of a tile that is written are as they are encoded.
+    pub(super) fn encoded(&self, tile: usize) -> Vec<usize> {
+        std::mem::take(&mut self.lock().encoded[self.place_of(tile)])
     }
 
     /// Notes why a tile will not be complete.

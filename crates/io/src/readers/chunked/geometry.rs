@@ -136,6 +136,11 @@ impl Geometry {
         self.sig.iter().map(|axis| axis.chunk).product()
     }
 
+    /// Whether chunks hold whole frames.
+    pub(crate) fn has_whole_frames(&self) -> bool {
+        self.sig.iter().all(|axis| axis.chunk == axis.len)
+    }
+
     /// The slowest axis of the scan on which a chunk holds more than one position.
     fn row_axis(&self) -> usize {
         let deep = self.nav.iter().position(|axis| axis.chunk > 1);

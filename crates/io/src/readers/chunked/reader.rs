@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::geometry::{Part, Row};
-use super::{CACHE_BYTES, ChunkedSource, Segment};
+use super::{CACHE_BYTES, CHECK, ChunkedSource, Segment, encoded};
 use crate::codec::{Buffers, check_memory};
 use crate::readers::linear::{lies_as_in_a_tile, normalise_in_place, swap_in_place};
 use framefold_core::{
@@ -10,8 +10,6 @@ use framefold_core::{
 };
 use std::ops::Range;
 
-/// Among so many chunks, it is asked once whether the tile is still wanted.
-const CHECK: usize = 256;
 /// Of larger tiles, whether there is memory is asked first.
 const LARGE: usize = 64 << 20;
 
@@ -79,7 +77,7 @@ impl<'s> ChunkedReader<'s> {
                 if n_rows(sig) > MANY_ROWS {
                     let chunk = chunk + segment.geometry.offset_to(sig);
                     let size = self.source.info.dtype.dtype.size();
-                    check_reach(segment, chunk, chunk_bytes(segment, size), &mut self.stored)
+                    check_reach(segment, chunk, segment.chunk_bytes(size), &mut self.stored)
                         .map_err(|error| segment.store.locate(chunk, error).with_frame(frame))?;
                 }
                 let len_bytes = segment.geometry.parts_bytes(sig);
@@ -125,7 +123,7 @@ impl<'s> ChunkedReader<'s> {
             let Some(segment) = self.source.segments.get(run.segment) else { continue };
             let parts = self.parts.get(run.segment).and_then(Option::as_deref).unwrap_or_default();
             let inner = self.inner.get(run.frames.clone()).unwrap_or_default();
-            let chunk_bytes = chunk_bytes(segment, size);
+            let chunk_bytes = segment.chunk_bytes(size);
             let located = |chunk, error| segment.store.locate(chunk, error).with_frame(run.first);
             for part in parts {
                 n_chunks += 1;
@@ -203,7 +201,7 @@ impl FrameReader for ChunkedReader<'_> {
             let (number, first) = (run.segment, run.first);
             let source = self.source;
             if let Some(segment) = source.segments.get(number) {
-                let size = chunk_bytes(segment, dtype.size());
+                let size = segment.chunk_bytes(dtype.size());
                 let memory = (&mut self.cache, &mut self.buffers, &mut self.stored);
                 let slot = keep(segment, (number, chunk), size, memory).map_err(|error| {
                     segment.store.locate(chunk, error).with_frame(first).with_format(format)
@@ -222,17 +220,17 @@ impl FrameReader for ChunkedReader<'_> {
         DenseTile::lent(frames, self.scratch.owner())
     }
 
+    fn read_encoded(&mut self, frames: FrameIndices<'_>, out: &mut [u8]) -> Result<Option<usize>> {
+        let copied = encoded::copy(self.source, &frames, out, &mut self.stored);
+        copied.map_err(|error| error.with_format(self.source.info.format))
+    }
+
     fn verify(&mut self) -> Result<()> {
         for segment in &self.source.segments {
             segment.store.verify().map_err(|error| error.with_format(self.source.info.format))?;
         }
         Ok(())
     }
-}
-
-/// Bytes of a decoded chunk. The product was checked when the source was made.
-fn chunk_bytes(segment: &Segment, size: usize) -> usize {
-    usize::try_from(segment.geometry.chunk_cells()).unwrap_or(usize::MAX).saturating_mul(size)
 }
 
 /// More rows than frames have in earnest, so many that a list of them takes a lot of memory.
