@@ -158,8 +158,9 @@ impl<'p> Stage<'p> {
     fn prepare(&self, tiles: &Tiles<'p>, n_readers: usize) -> Result<usize> {
         let n_parts = tiles.parts_of_tile();
         let tile_bytes = tiles.most_bytes()?;
-        // Each reader has a part that it fills and another one to go on with.
-        let ahead = (2 * n_readers).div_ceil(n_parts);
+        // Each reader has a part that it fills, and another one to go on with if that takes long.
+        let parts_each = if self.encoding.is_some() { 1 } else { 2 };
+        let ahead = (parts_each * n_readers).div_ceil(n_parts);
         let fit = (MOST_BYTES / tile_bytes.max(1)).max(IN_FLIGHT + 2);
         let n_places = (IN_FLIGHT + 1 + ahead).min(fit).min(tiles.len());
         self.staging.prepare(n_places, tile_bytes).map_err(|error| self.of_all(error))?;
