@@ -10,7 +10,7 @@ mod reader;
 
 pub(crate) use blocks::Blocks;
 
-use framefold_core::{DataSource, Error, FrameReader, Presence, Result, SourceInfo};
+use framefold_core::{DataSource, Encoding, Error, FrameReader, Presence, Result, SourceInfo};
 use reader::ComposedReader;
 use std::ops::Range;
 use std::sync::Arc;
@@ -295,5 +295,15 @@ impl DataSource for ComposedSource {
 
     fn frames_together(&self) -> usize {
         self.frames_together
+    }
+
+    /// That of the sources, if all have the same, and frames like these.
+    fn encoding(&self) -> Option<Encoding> {
+        let of = |source: &Arc<dyn DataSource>| {
+            source.encoding().filter(|_| source.info().sig_shape == self.info.sig_shape)
+        };
+        let mut all = self.sources.iter().map(of);
+        let first = all.next()??;
+        all.all(|each| each == Some(first)).then_some(first)
     }
 }

@@ -32,6 +32,15 @@ struct Part {
     shape: Vec<usize>,
 }
 
+impl Part {
+    /// Whether it is the slice of all frames of a tile, in the order of the source.
+    fn is_all_of(&self, sig: &SigSlice, depth: usize) -> bool {
+        self.shape == sig.shape()
+            && self.frames.len() == depth
+            && self.frames.is_sorted_by(|one, next| one < next)
+    }
+}
+
 impl<'s> ComposedReader<'s> {
     pub(super) fn new(source: &'s ComposedSource) -> Self {
         ComposedReader { source, scratch: Scratch::new(), readers: HashMap::new(), tiles: 0 }
@@ -169,9 +178,7 @@ impl FrameReader for ComposedReader<'_> {
         self.tiles += 1;
         let parts = self.parts(&frames, sig)?;
         if let [part] = parts.as_slice()
-            && part.shape == sig.shape()
-            && part.frames.len() == depth
-            && part.frames.is_sorted_by(|one, next| one < next)
+            && part.is_all_of(sig, depth)
         {
             return self.reader(part.source)?.read(indices(&part.frames), &part.cells);
         }
@@ -179,6 +186,18 @@ impl FrameReader for ComposedReader<'_> {
         let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
         DenseTile::lent(frames, self.scratch.owner())
+    }
+
+    fn read_encoded(&mut self, frames: FrameIndices<'_>, out: &mut [u8]) -> Result<Option<usize>> {
+        let shape = &self.source.info.sig_shape;
+        let sig = SigSlice::try_within(vec![0; shape.len()], shape.clone(), shape)?;
+        self.tiles += 1;
+        match self.parts(&frames, &sig)?.as_slice() {
+            [part] if part.is_all_of(&sig, frames.len()) && part.cells.shape() == sig.shape() => {
+                self.reader(part.source)?.read_encoded(indices(&part.frames), out)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn verify(&mut self) -> Result<()> {
