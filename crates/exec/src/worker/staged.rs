@@ -91,9 +91,7 @@ impl<'p> Stage<'p> {
         band: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
-        let piece_bytes = self.encoding.map_or(PIECE_BYTES, |_| ENCODED_PIECE_BYTES);
-        let wanted_depth = self.staging.depth();
-        let tiles = Tiles::of(self.plan, partition, band, self.dtype, wanted_depth, piece_bytes);
+        let tiles = Tiles::of(self, partition, band);
         // Made when the first tile was read: what a damaged file claims takes no memory for results.
         let mut accumulators = None;
         let make = || accumulators_of(self.plan, partition, band);
@@ -159,7 +157,7 @@ impl<'p> Stage<'p> {
         let n_parts = tiles.parts_of_tile();
         let tile_bytes = tiles.most_bytes()?;
         // Each reader has a part that it fills, and another one to go on with if that takes long.
-        let parts_each = if self.encoding.is_some() { 1 } else { 2 };
+        let parts_each = if tiles.encoding.is_some() { 1 } else { 2 };
         let ahead = (parts_each * n_readers).div_ceil(n_parts);
         let fit = (MOST_BYTES / tile_bytes.max(1)).max(IN_FLIGHT + 2);
         let n_places = (IN_FLIGHT + 1 + ahead).min(fit).min(tiles.len());
@@ -220,7 +218,7 @@ impl<'p> Stage<'p> {
                 let Some(mut memory) = ring.take(piece)? else { return Ok(None) };
                 interrupt::watched(ring.going_on(), || {
                     let frames = self.plan.source_frames(tiles.frames_of(piece), &mut numbers)?;
-                    if self.encoding.is_some()
+                    if tiles.encoding.is_some()
                         && let Some(len) =
                             reader.read_encoded(frames.clone(), memory.bytes_mut())?
                     {
@@ -255,7 +253,7 @@ impl<'p> Stage<'p> {
     ) -> Result<()> {
         let position = tiles.position(tile);
         let (dtype, is_raw, part_frames) = (self.dtype, self.is_raw, tiles.piece_depth.get());
-        let encoded = self
+        let encoded = tiles
             .encoding
             .filter(|_| encoded.iter().any(|&len| len > 0))
             .map(|encoding| EncodedTile { encoding, part_frames, lens: encoded });
@@ -309,17 +307,13 @@ struct Tiles<'p> {
     /// a tile.
     depth: NonZeroUsize,
     piece_depth: NonZeroUsize,
+    /// How pieces are stored, if they are whole chunks.
+    encoding: Option<Encoding>,
 }
 
 impl<'p> Tiles<'p> {
-    fn of(
-        plan: &'p Plan,
-        partition: &Partition,
-        band: usize,
-        dtype: DType,
-        wanted_depth: Option<usize>,
-        piece_bytes: usize,
-    ) -> Self {
+    fn of(stage: &Stage<'p>, partition: &Partition, band: usize) -> Self {
+        let (plan, dtype, wanted_depth) = (stage.plan, stage.dtype, stage.staging.depth());
         let frames = partition.frames.clone();
         let one = NonZeroUsize::MIN;
         let whole = plan.tiling.slices().len() == 1;
@@ -333,10 +327,17 @@ impl<'p> Tiles<'p> {
         let depth = NonZeroUsize::new(deeper.min(frames.len())).unwrap_or(one);
         let longest = plan.tiling.slices().iter().map(|slice| slice.len()).max().unwrap_or(1);
         let frame_bytes = longest.saturating_mul(dtype.size()).max(1);
-        let fit = (piece_bytes / frame_bytes).max(1).checked_next_multiple_of(together.max(1));
-        let fit = fit.unwrap_or(usize::MAX);
-        let piece_depth = NonZeroUsize::new(fit).unwrap_or(one).min(depth);
-        Tiles { plan, band, frames, dtype, depth, piece_depth }
+        let piece_of = |bytes: usize| {
+            let fit = (bytes / frame_bytes).max(1).checked_next_multiple_of(together.max(1));
+            NonZeroUsize::new(fit.unwrap_or(usize::MAX)).unwrap_or(one).min(depth)
+        };
+        let encoded_depth = piece_of(ENCODED_PIECE_BYTES);
+        // The device finds chunks by their number.
+        let encoding = stage
+            .encoding
+            .filter(|encoding| encoded_depth.get().is_multiple_of(encoding.chunk_frames));
+        let piece_depth = encoding.map_or_else(|| piece_of(PIECE_BYTES), |_| encoded_depth);
+        Tiles { plan, band, frames, dtype, depth, piece_depth, encoding }
     }
 
     fn tiles_of_slice(&self) -> usize {

@@ -20,6 +20,7 @@ const N_FRAMES: usize = 3000;
 struct Stored {
     inner: MemorySource,
     encoding: Encoding,
+    together: usize,
     /// Frames that were given as they are stored.
     n_given: Arc<AtomicUsize>,
     /// One that cannot be read.
@@ -36,7 +37,7 @@ impl DataSource for Stored {
     }
 
     fn frames_together(&self) -> usize {
-        self.encoding.chunk_frames
+        self.together
     }
 
     fn encoding(&self) -> Option<Encoding> {
@@ -76,13 +77,13 @@ impl FrameReader for StoredReader<'_> {
     }
 }
 
-fn stored(chunk_frames: usize, bad: Option<u64>) -> (Dataset, Arc<AtomicUsize>) {
+fn stored(chunk_frames: usize, together: usize, bad: Option<u64>) -> (Dataset, Arc<AtomicUsize>) {
     let values = random_values(DType::U16, N_FRAMES * SIG[0] * SIG[1], Values::Full, 5);
     let frames = NativeArray::try_new(&[N_FRAMES, SIG[0], SIG[1]], values).unwrap();
     let inner = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
     let encoding = Encoding { element_bytes: 2, block_bytes: 8192, chunk_frames };
     let n_given = Arc::default();
-    let source = Stored { inner, encoding, n_given: Arc::clone(&n_given), bad };
+    let source = Stored { inner, encoding, together, n_given: Arc::clone(&n_given), bad };
     (Dataset::try_new(Arc::new(source), None, 0).unwrap(), n_given)
 }
 
@@ -99,7 +100,7 @@ fn options(n_partitions: usize, depth: usize) -> PlanOptions {
 fn the_device_gets_what_is_stored() {
     let roi = Arc::new(Roi::try_new((0..N_FRAMES).map(|frame| frame % 7 != 1).collect()).unwrap());
     for (chunk_frames, depth) in [(1, 3000), (1, 50), (10, 1200)] {
-        let (dataset, n_given) = stored(chunk_frames, None);
+        let (dataset, n_given) = stored(chunk_frames, chunk_frames, None);
         for roi in [None, Some(&roi)] {
             let options = options(2, depth);
             let plain = vec![Arc::new(SumSig) as _];
@@ -120,7 +121,7 @@ fn the_device_gets_what_is_stored() {
 
 #[test]
 fn what_the_device_cannot_decode_is_decoded_here() {
-    let (dataset, n_given) = stored(1, None);
+    let (dataset, n_given) = stored(1, 1, None);
     let options = PlanOptions { tile_shape: Some(vec![32, 64]), ..options(2, 50) };
     let udf = Fetched::of(Arc::new(SumSig), decodes(8192, None));
     run_on(EXECUTORS[0], &dataset, vec![udf], None, &options).unwrap();
@@ -130,9 +131,20 @@ fn what_the_device_cannot_decode_is_decoded_here() {
 }
 
 #[test]
+fn pieces_that_are_no_whole_chunks_are_decoded_here() {
+    // Tiles of 512 and 48 frames: the chunks of the latter would have no number.
+    for (chunk_frames, given) in [(3, false), (4, true)] {
+        let (dataset, n_given) = stored(chunk_frames, 1, None);
+        let udf = Fetched::of(Arc::new(SumSig), decodes(8192, None));
+        run_on(EXECUTORS[0], &dataset, vec![udf], None, &options(1, 560)).unwrap();
+        assert_eq!(n_given.load(Ordering::SeqCst) > 0, given);
+    }
+}
+
+#[test]
 fn a_damaged_chunk_is_the_error_of_the_host() {
     for (bad, message) in [(Some(123), "there is a mistake"), (None, "but the host can")] {
-        let (dataset, _) = stored(1, bad);
+        let (dataset, _) = stored(1, 1, bad);
         for executor in EXECUTORS {
             let udf = Fetched::of(Arc::new(SumSig), decodes(8192, Some(123)));
             let error = run_on(executor, &dataset, vec![udf], None, &options(2, 50)).unwrap_err();
