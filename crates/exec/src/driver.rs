@@ -88,6 +88,12 @@ pub trait WorkerScope: Send + Sync {
         true
     }
 
+    /// Whether worker number `worker` has a device. Others leave to it what it does sooner.
+    fn has_device(&self, worker: usize) -> bool {
+        let _ = worker;
+        false
+    }
+
     /// Calls `work`, with which worker number `worker` processes a partition.
     ///
     /// # Errors

@@ -13,9 +13,16 @@
 //! - A host may bring a partition in pieces, from its beginning to its end. They are merged in that
 //!   order, and the worker that gets the partition next goes on where they end. Bits depend on where
 //!   partitions are cut, so this is for results whose bits do not.
+//! - A worker without a device takes a partition that was never handed out only if more are left
+//!   than workers with a device did while it did its latest one: it would be the last to be done, and
+//!   all would wait for it. Nor does it if they could do more meanwhile than the window has room for. The
+//!   window is wider by what they do meanwhile, as far as it fits into [`WAITING_BYTES`].
 //! - The first error in partition order is the run's, whichever came first in time: partitions
 //!   before it go on, those after it are not handed out any more.
 
+mod beside;
+
+use beside::Beside;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -78,6 +85,7 @@ pub struct Schedule<R, E> {
     waits: bool,
     largest: Option<usize>,
     seconds: Option<f64>,
+    beside: Beside,
 }
 
 /// What is there of a partition that comes in pieces.
@@ -115,6 +123,7 @@ impl<R, E> Schedule<R, E> {
             waits: false,
             largest: None,
             seconds: None,
+            beside: Beside::default(),
         }
     }
 
@@ -122,13 +131,24 @@ impl<R, E> Schedule<R, E> {
 
     /// The next partition for a worker; none for now, or ever.
     pub fn take(&mut self) -> Option<usize> {
+        self.next_for(None)
+    }
+
+    /// The same for the worker of that number, where some [have a device](Schedule::set_devices).
+    pub fn take_for(&mut self, worker: usize) -> Option<usize> {
+        let index = self.next_for(Some(worker))?;
+        self.beside.took(worker, index);
+        Some(index)
+    }
+
+    fn next_for(&mut self, worker: Option<usize>) -> Option<usize> {
         if self.closed || self.failure.is_some() {
             return None;
         }
         if let Some(index) = self.again.pop_first() {
             return Some(index);
         }
-        if self.next >= self.limit {
+        if self.next >= self.limit || worker.is_some_and(|worker| self.is_too_slow(worker)) {
             return None;
         }
         if self.room() == 0 {
@@ -142,6 +162,11 @@ impl<R, E> Schedule<R, E> {
     /// Up to `n` partitions for a worker.
     pub fn take_some(&mut self, n: usize) -> Vec<usize> {
         std::iter::from_fn(|| self.take()).take(n).collect()
+    }
+
+    /// The same for the worker of that number.
+    pub fn take_some_for(&mut self, worker: usize, n: usize) -> Vec<usize> {
+        std::iter::from_fn(|| self.take_for(worker)).take(n).collect()
     }
 
     /// What to do about the merge.
@@ -262,6 +287,12 @@ impl<R, E> Schedule<R, E> {
         (self.workers, self.at_hand) = (workers.max(1), at_hand.max(1));
     }
 
+    /// The numbers of the workers with a device that take part now. Returns whether any is gone: then
+    /// others may take what they would have left to it, and are to be woken.
+    pub fn set_devices(&mut self, workers: impl IntoIterator<Item = usize>) -> bool {
+        self.beside.set_devices(workers.into_iter().collect())
+    }
+
     /// So many small results may wait in any case: few where partitions should not be handed out long
     /// before they are merged.
     pub fn set_waiting(&mut self, n: usize) {
@@ -273,6 +304,7 @@ impl<R, E> Schedule<R, E> {
     pub fn finished(&mut self, index: usize, result: R, bytes: usize, seconds: f64) -> Option<R> {
         let bytes = bytes.saturating_add(self.pieces.get(&index).map_or(0, |pieces| pieces.bytes));
         self.largest = self.largest.max(Some(bytes));
+        self.beside.finished(index, seconds);
         self.seconds = Some(self.seconds.map_or(seconds, |known| 0.7 * known + 0.3 * seconds));
         if !self.is_open(index) {
             return Some(result);
@@ -304,6 +336,7 @@ impl<R, E> Schedule<R, E> {
 
     /// A partition failed. The error comes back if it is of no use.
     pub fn failed(&mut self, index: usize, error: E) -> Option<E> {
+        self.beside.left(index);
         if !self.is_open(index) {
             return Some(error);
         }
@@ -350,6 +383,7 @@ impl<R, E> Schedule<R, E> {
 
     /// A partition that was handed out was not started.
     pub fn put_back(&mut self, index: usize) {
+        self.beside.left(index);
         if self.is_open(index) {
             self.again.insert(index);
         }
@@ -361,6 +395,7 @@ impl<R, E> Schedule<R, E> {
     /// [`arrived`]: Schedule::arrived
     /// [`finished`]: Schedule::finished
     pub fn not_yet(&mut self, index: usize) {
+        self.beside.left(index);
         if self.is_open(index) {
             self.held.insert(index);
         }
@@ -424,7 +459,20 @@ impl<R, E> Schedule<R, E> {
     /// How many of them may be finished.
     fn may_wait(&self) -> usize {
         let small = (SMALL_BYTES / self.largest()).min(self.waiting);
-        (WAITING_BYTES / self.largest()).clamp(1, self.in_hand()).max(small)
+        let wanted = self.in_hand().saturating_add(self.beside.longest());
+        self.fit().clamp(1, wanted).max(small)
+    }
+
+    /// How many of them fit into memory.
+    fn fit(&self) -> usize {
+        WAITING_BYTES / self.largest()
+    }
+
+    /// Whether others, which have a device, are done sooner without this worker.
+    fn is_too_slow(&self, worker: usize) -> bool {
+        // As long as it is at work, no more than a window are handed out.
+        let most = self.in_hand().saturating_add(self.fit().max(1));
+        self.beside.meanwhile(worker) >= self.n_left() || self.beside.could_do_more(worker, most)
     }
 
     /// How many more may be handed out now.

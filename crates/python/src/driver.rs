@@ -36,7 +36,7 @@ impl PyDriver {
     /// `crew` processes the partitions: an object with `next()`, which returns the next partial
     /// result, `in_progress`, `merged(count)` and `close(complete)`. Without one, the engine does:
     /// with `threads` of its own, 0 for the calling thread alone and None for as many as there are
-    /// cores, or with one for each of `places`, in which it is `active()`.
+    /// cores, or with one for each of `places`, in which it is `active()`; its `device` is None if it has none.
     ///
     /// `callback(n_merged, in_progress)` is called after each merge. `sink` gets the rows that are not
     /// kept, see `Plan`; a crew has to leave out the partitions that it has already.
@@ -59,7 +59,7 @@ impl PyDriver {
             Some(n) => Executor::Threads(NonZeroUsize::new(n)),
             None => Executor::Threads(None),
         };
-        let places: Arc<dyn WorkerScope> = Arc::new(Places(places.unwrap_or_default()));
+        let places: Arc<dyn WorkerScope> = Arc::new(Places::of(py, places.unwrap_or_default())?);
         // Threads of kernels alone never meet the interpreter.
         let scope = plan.needs_python().then_some(places);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
@@ -216,8 +216,18 @@ impl Drop for User<'_> {
     }
 }
 
-/// Where workers work: the device of each, if CUDA devices take part.
-struct Places(Vec<Py<PyAny>>);
+/// Where workers work: the device of each, if CUDA devices take part, and whether it is one.
+struct Places(Vec<(Py<PyAny>, bool)>);
+
+impl Places {
+    fn of(py: Python<'_>, places: Vec<Py<PyAny>>) -> PyResult<Self> {
+        let with_device = places.into_iter().map(|place| {
+            let has_device = !place.getattr(py, "device")?.is_none(py);
+            Ok((place, has_device))
+        });
+        with_device.collect::<PyResult<_>>().map(Places)
+    }
+}
 
 impl WorkerScope for Places {
     fn thread(&self, work: &mut dyn FnMut()) {
@@ -229,12 +239,16 @@ impl WorkerScope for Places {
         !has_ended()
     }
 
+    fn has_device(&self, worker: usize) -> bool {
+        self.0.get(worker).is_some_and(|(_, has_device)| *has_device)
+    }
+
     fn partition(
         &self,
         worker: usize,
         work: &mut dyn FnMut() -> framefold::Result<PartialResult>,
     ) -> framefold::Result<PartialResult> {
-        let Some(place) = self.0.get(worker) else { return work() };
+        let Some((place, _)) = self.0.get(worker) else { return work() };
         let entered = attached(|py| {
             let active = place.call_method0(py, "active")?;
             active.call_method0(py, "__enter__")?;

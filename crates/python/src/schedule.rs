@@ -5,6 +5,7 @@ use framefold_python_macros::caught;
 use pyo3::exceptions::PyBaseException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Inner = Schedule<Py<PyAny>, Py<PyBaseException>>;
@@ -37,8 +38,20 @@ impl PySchedule {
     const ATTEMPTS: usize = ATTEMPTS;
 
     /// Up to `n` partitions for a worker; fewer if there are fewer for now.
-    fn take(&self, n: usize) -> Vec<usize> {
-        self.lock().take_some(n)
+    ///
+    /// Where some workers have a device, the worker's number is to be given.
+    #[pyo3(signature = (n, worker=None))]
+    fn take(&self, n: usize, worker: Option<usize>) -> Vec<usize> {
+        match worker {
+            Some(worker) => self.lock().take_some_for(worker, n),
+            None => self.lock().take_some(n),
+        }
+    }
+
+    /// The numbers of the workers with a device that take part now. Whether any is gone: then others
+    /// may take what they would have left to it.
+    fn set_devices(&self, workers: HashSet<usize>) -> bool {
+        self.lock().set_devices(workers)
     }
 
     /// The partition that is to be merged now, and its result; None to wait for news, or if the run

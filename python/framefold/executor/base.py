@@ -44,6 +44,10 @@ class Crew(Protocol):
 class Place(Protocol):
     """Where a worker works."""
 
+    @property
+    def device(self) -> int | None:
+        """The number of its device, if it has one."""
+
     def active(self) -> AbstractContextManager[None]:
         """While entered, the current thread is the worker."""
 

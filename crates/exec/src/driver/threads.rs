@@ -6,6 +6,7 @@ use crate::plan::Piece;
 use crate::schedule::{Next, Schedule, WAITING};
 use crate::{PartialResult, Plan, Worker};
 use framefold_core::{Error, ErrorKind, Result, guarded, interrupt};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,9 @@ impl ThreadCrew {
         scope: Arc<dyn WorkerScope>,
     ) -> Self {
         let n_threads = threads.get().min(plan.n_partitions());
-        let (shared, process) = (Arc::new(Shared::new(plan, first, n_threads)), std::process::id());
+        let devices = (0..n_threads).filter(|&number| scope.has_device(number)).collect();
+        let shared = Arc::new(Shared::new(plan, first, n_threads, devices));
+        let process = std::process::id();
         ThreadCrew { shared, n_threads, scope, handles: Vec::new(), process }
     }
 
@@ -53,6 +56,7 @@ impl ThreadCrew {
                 Ok(handle) => self.handles.push(handle),
                 Err(error) => {
                     self.shared.lock().n_threads -= 1;
+                    (i..self.n_threads).for_each(|number| self.shared.has_ended(number));
                     // Fewer threads do as well; none at all is an error.
                     if self.handles.is_empty() {
                         return Err(Error::io("start a worker thread", error));
@@ -169,6 +173,8 @@ fn merge_all(
 /// What workers and the merging thread share.
 struct Shared {
     plan: Arc<Plan>,
+    /// The workers that [`Pace`] does not count, and does not let rest.
+    unpaced: BTreeSet<usize>,
     state: Mutex<State>,
     /// This partition and those after it need not be processed any more.
     limit: Arc<AtomicUsize>,
@@ -181,7 +187,9 @@ struct Shared {
 struct State {
     schedule: Schedule<PartialResult, Error>,
     n_threads: usize,
-    /// How many partitions are being processed.
+    /// Those that have a device, and have not ended.
+    devices: BTreeSet<usize>,
+    /// How many partitions are being processed by workers that hinder each other, perhaps.
     running: usize,
     pace: Pace,
     /// Whether the merging thread waits for news.
@@ -217,12 +225,20 @@ impl State {
 }
 
 impl Shared {
-    fn new(plan: Arc<Plan>, first: usize, threads: usize) -> Self {
+    fn new(plan: Arc<Plan>, first: usize, threads: usize, devices: BTreeSet<usize>) -> Self {
         let n = plan.n_partitions();
-        let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
+        // Beside others, those with a device are never to rest.
+        let (paced, unpaced) = match threads - devices.len() {
+            0 => (threads, BTreeSet::new()),
+            others => (others, devices.clone()),
+        };
+        let pace = if plan.contends() { Pace::measured(paced) } else { Pace::steady(paced) };
+        let mut schedule = Schedule::new(first..n, threads);
+        schedule.set_devices(devices.iter().copied());
         let state = State {
-            schedule: Schedule::new(first..n, threads),
+            schedule,
             n_threads: 0,
+            devices,
             running: 0,
             pace,
             merger_waits: false,
@@ -231,6 +247,7 @@ impl Shared {
         };
         Shared {
             plan,
+            unpaced,
             state: Mutex::new(state),
             limit: Arc::new(AtomicUsize::new(n)),
             result_ready: Condvar::new(),
@@ -245,13 +262,13 @@ impl Shared {
 
     /// What a worker thread does from its start to its end.
     fn run_thread(&self, number: usize, scope: &dyn WorkerScope) {
-        let _guard = ThreadGuard(self);
+        let _guard = ThreadGuard(self, number);
         let outcome = guarded(|| {
             scope.thread(&mut || self.process_all(number, scope));
             Ok(())
         });
         if let Err(error) = outcome {
-            self.fail_next(error);
+            self.fail_next(number, error);
         }
     }
 
@@ -259,12 +276,12 @@ impl Shared {
     fn process_all(&self, number: usize, scope: &dyn WorkerScope) {
         let mut worker = match guarded(|| Worker::try_new(&self.plan)) {
             Ok(worker) => worker,
-            Err(error) => return self.fail_next(error),
+            Err(error) => return self.fail_next(number, error),
         };
-        while let Some((index, piece)) = self.take() {
+        while let Some((index, piece)) = self.take(number) {
             let piece = match piece {
                 Ok(piece) => piece,
-                Err(error) => return self.fail(index, error.with_partition(index)),
+                Err(error) => return self.fail(number, index, error.with_partition(index)),
             };
             let limit = self.limit.clone();
             let wanted = move || {
@@ -277,26 +294,27 @@ impl Shared {
                 interrupt::watched(wanted.clone(), run)
             };
             match guarded(|| scope.partition(number, &mut || guarded(&mut work))) {
-                Ok(partial) => self.finish(partial, &piece, started),
-                Err(error) => return self.fail(index, error),
+                Ok(partial) => self.finish(number, partial, &piece, started),
+                Err(error) => return self.fail(number, index, error),
             }
         }
     }
 
-    /// The next partition to process, and which frames of it; waits for room in the window.
-    fn take(&self) -> Option<(usize, Result<Piece>)> {
+    /// The next partition for a worker to process, and which frames of it; waits for room in the window.
+    fn take(&self, number: usize) -> Option<(usize, Result<Piece>)> {
+        let is_unpaced = self.unpaced.contains(&number);
         let mut state = self.lock();
         loop {
             if state.schedule.is_over() {
                 return None;
             }
-            if state.running < state.pace.at_once()
-                && let Some(index) = state.schedule.take()
+            if (is_unpaced || state.running < state.pace.at_once())
+                && let Some(index) = state.schedule.take_for(number)
             {
                 // What goes wrong is reported as if it had where the partition is processed.
                 let from = state.schedule.done_of(index);
                 if let Some(piece) = self.plan.next_piece(index, from).transpose() {
-                    state.running += 1;
+                    state.running += usize::from(!is_unpaced);
                     return Some((index, piece));
                 }
                 state.schedule.not_yet(index);
@@ -310,16 +328,18 @@ impl Shared {
         }
     }
 
-    fn finish(&self, partial: PartialResult, piece: &Piece, started: Instant) {
+    fn finish(&self, number: usize, partial: PartialResult, piece: &Piece, started: Instant) {
         let now = Instant::now();
         let (index, bytes) = (partial.partition, partial.len_bytes());
         let mut state = self.lock();
-        state.running -= 1;
-        let (running, left) = (state.running, state.schedule.n_left());
-        let before = state.pace.at_once();
-        state.pace.finished(piece.frames.len(), running, left, now);
-        if state.pace.at_once() > before {
-            self.work_ready.notify_all();
+        if !self.unpaced.contains(&number) {
+            state.running -= 1;
+            let (running, left) = (state.running, state.schedule.n_left());
+            let before = state.pace.at_once();
+            state.pace.finished(piece.frames.len(), running, left, now);
+            if state.pace.at_once() > before {
+                self.work_ready.notify_all();
+            }
         }
         let seconds = (now - started).as_secs_f64();
         let unused = if piece.is_last {
@@ -338,10 +358,10 @@ impl Shared {
     }
 
     /// Earlier partitions go on, later ones stop.
-    fn fail(&self, index: usize, error: Error) {
+    fn fail(&self, number: usize, index: usize, error: Error) {
         self.limit.fetch_min(index + 1, Ordering::Relaxed);
         let mut state = self.lock();
-        state.running -= 1;
+        state.running -= usize::from(!self.unpaced.contains(&number));
         let unused = match error.kind() {
             ErrorKind::Cancelled => state.schedule.stopped(index, error),
             _ => state.schedule.failed(index, error),
@@ -352,9 +372,17 @@ impl Shared {
         self.work_ready.notify_all();
     }
 
-    fn fail_next(&self, error: Error) {
-        if let Some((index, _)) = self.take() {
-            self.fail(index, error);
+    fn fail_next(&self, number: usize, error: Error) {
+        if let Some((index, _)) = self.take(number) {
+            self.fail(number, index, error);
+        }
+    }
+
+    /// Nobody leaves work to that worker any more.
+    fn has_ended(&self, number: usize) {
+        let state = &mut *self.lock();
+        if state.devices.remove(&number) && state.schedule.set_devices(state.devices.clone()) {
+            self.work_ready.notify_all();
         }
     }
 
@@ -373,10 +401,11 @@ impl Shared {
 }
 
 /// Counts the thread as ended when it is dropped, also after a panic.
-struct ThreadGuard<'d>(&'d Shared);
+struct ThreadGuard<'d>(&'d Shared, usize);
 
 impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
+        self.0.has_ended(self.1);
         let mut state = self.0.lock();
         state.n_threads -= 1;
         if state.n_threads == 0 && !state.schedule.is_over() {

@@ -165,7 +165,7 @@ impl Merger for TroubledMerger {
     }
 }
 
-fn dataset(n_frames: usize) -> Dataset {
+pub(crate) fn dataset(n_frames: usize) -> Dataset {
     let frames = NativeArray::zeros(DType::U8, &[n_frames, 4, 4]);
     let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
     Dataset::try_new(Arc::new(source), None, 0).unwrap()

@@ -5,7 +5,11 @@ mod arriving;
 #[cfg(test)]
 mod bands;
 #[cfg(test)]
+mod beside;
+#[cfg(test)]
 mod corrections;
+#[cfg(test)]
+mod devices;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]

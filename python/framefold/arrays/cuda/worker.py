@@ -34,6 +34,8 @@ def current_worker() -> DeviceWorker | None:
 class CpuWorker:
     """A worker without a device, beside others that have one."""
 
+    device = None
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Let this thread be the worker."""
