@@ -182,3 +182,64 @@ def check_released(machine):
     check_spare(machine)
     assert ("device", 0) in machine.freed_pools
     assert machine.freed_pools[-1][0] == "pinned"
+
+
+class Beside(UDF):
+    """Takes as long for a partition on the CPU as devices take for so many.
+
+    These leave a byte each in a file. The buffers say how many they were when a partition began, and
+    whether they got stuck.
+    """
+
+    def __init__(self, path, slower):
+        super().__init__(path=path, slower=slower)
+
+    def get_backends(self):
+        return ("numpy", CUPY)
+
+    def get_result_buffers(self):
+        return {
+            "before": self.buffer("nav", dtype="int64"),
+            "stuck": self.buffer("nav", dtype=bool),
+        }
+
+    def n_on_devices(self):
+        return os.path.getsize(self.params.path)
+
+    def process_partition(self, partition):
+        before = self.n_on_devices()
+        if self.meta.device_class == "cuda":
+            self.results.before[:] = -1
+            time.sleep(0.002)
+            with open(self.params.path, "ab", buffering=0) as file:
+                file.write(b".")
+            return
+        self.results.before[:] = before
+        known, since = before, time.monotonic()
+        while known < before + self.params.slower:
+            time.sleep(0.001)
+            now = self.n_on_devices()
+            if now > known:
+                known, since = now, time.monotonic()
+            elif time.monotonic() > since + (3 if known else 20):  # devices take long to start
+                self.results.stuck[:] = True
+                return
+
+    def merge(self, dest, src):
+        dest.before[:] = src.before
+        dest.stuck[:] = src.stuck
+
+
+def check_beside(ctx, tmp_path, n, slower, **options):
+    """Workers without a device neither hold up a run in which others have one, nor come last."""
+    dataset = ctx.load("memory", data=np.zeros((n, 3, 4), np.uint8), sig_dims=2, num_partitions=n)
+    path = tmp_path / "on_devices"
+    path.write_bytes(b"")
+    result = ctx.run_udf(dataset, Beside(str(path), slower), **options)
+    before, stuck = result["before"].data, result["stuck"].data
+    others = before[before >= 0]
+    assert len(others) + path.stat().st_size == n
+    assert len(others) >= 2, "they help"
+    # Some pass between the moment that a worker gets a partition and the one that it begins.
+    assert others.max() < n - slower / 2, f"{sorted(others)} of {n}"
+    assert not stuck[(before >= 0) & (before < n - 2 * slower)].any(), before[stuck]

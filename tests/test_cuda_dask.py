@@ -6,7 +6,7 @@ import asyncio
 
 import fake_cupy
 import pytest
-from cuda_udfs import CUPY, NAV, Meeting, Memory, Tiles, Where, check, ran
+from cuda_udfs import CUPY, NAV, Meeting, Memory, Tiles, Where, check, check_beside, ran
 from dask_cases import connected_to, forgotten
 from process_cases import eventually, hard_limit  # noqa: F401 - a fixture
 from sparse_files import counts
@@ -76,6 +76,10 @@ def test_workers_of_both_kinds_share_a_run(either, data, tmp_path):
     assert not fake_cupy.machine.log, "the client used a device"
     told = either.explain(load(either, data, 6), Tiles(("numpy", CUPY)))
     assert "by tile, numpy; on CUDA devices cupy" in told
+
+
+def test_workers_without_a_device_neither_hold_up_others_nor_come_last(both, tmp_path):
+    check_beside(both, tmp_path, 400, 60)
 
 
 def test_a_udf_for_devices_alone_keeps_the_cpu_out(either, data):

@@ -7,7 +7,7 @@ import os
 import fake_cupy
 import numpy as np
 import pytest
-from cuda_udfs import CUPY, NAV, SIG, Meeting, Memory, Tiles, Where, check, ran
+from cuda_udfs import CUPY, NAV, SIG, Meeting, Memory, Tiles, Where, check, check_beside, ran
 from process_cases import PerFrame, frames, gone, hard_limit  # noqa: F401 - a fixture
 from sparse_files import counts
 
@@ -64,6 +64,10 @@ def test_workers_of_both_kinds_share_a_run(both, data, tmp_path):
     told = both.explain(dataset, Tiles(("numpy", CUPY)))
     assert "up to 1 worker processes on the CPU, and one for each of the CUDA devices 0, 1" in told
     assert "by tile, numpy; on CUDA devices cupy" in told
+
+
+def test_workers_without_a_device_neither_hold_up_others_nor_come_last(both, tmp_path):
+    check_beside(both, tmp_path, 400, 60)
 
 
 def test_a_udf_for_devices_alone_keeps_the_cpu_out(both, data, tmp_path):

@@ -7,7 +7,7 @@ import threading
 import fake_cupy
 import numpy as np
 import pytest
-from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Tiles, check, ran
+from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Tiles, check, check_beside, ran
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
@@ -55,6 +55,11 @@ def test_workers_of_both_kinds_share_a_run(monkeypatch, data):
     check(result, data)
     assert ran(result) == {"cupy 0 cuda", "cupy 1 cuda", "numpy None cpu"}
     assert set(machine.freed_pools) == {("device", 0), ("device", 1), ("pinned", 0)}
+
+
+def test_workers_without_a_device_neither_hold_up_others_nor_come_last(monkeypatch, tmp_path):
+    fake_cupy.install(monkeypatch, n_devices=1)
+    check_beside(threads(cpus=3, gpus=[0]), tmp_path, 400, 60)
 
 
 def test_a_device_that_is_named_twice_has_two_workers(monkeypatch, data):

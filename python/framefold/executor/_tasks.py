@@ -74,16 +74,23 @@ class Tasks:
         #: CUDA devices that workers cannot use, and why: the run goes on without them.
         self.lost: dict[int, str] = {}
 
-    def take(self, n: int) -> list[int]:
-        """The next ``n`` partitions to process, or fewer if there are fewer for now.
+    def take(self, n: int, worker: int | None = None) -> list[int]:
+        """The next ``n`` partitions for a worker to process, or fewer if there are fewer for now.
 
         None as long as there are changes of parameters that workers have not been sent.
+
+        Parameters
+        ----------
+        n
+            How many.
+        worker
+            Its number, by which the schedule knows whether it has a device.
         """
         self.schedule.set_workers(self.n_workers, self.at_hand)
         with self.handed_out.lock:
             if self.handed_out.n_pending:
                 return []
-            taken = self.schedule.take(n)
+            taken = self.schedule.take(n, worker)
             for index in taken if self._partitions else ():
                 self.handed_out.mark(self._partitions[index][1])
             return taken

@@ -60,10 +60,15 @@ class _Both(NamedTuple):
     limit: Limit
     places: list[Place]
 
+    @property
+    def device(self) -> int | None:
+        return self.places[0].device if self.places else None
+
     @contextmanager
     def active(self) -> Iterator[None]:
         with ExitStack() as stack:
-            for place in (self.limit, *self.places):
+            stack.enter_context(self.limit.active())
+            for place in self.places:
                 stack.enter_context(place.active())
             yield
 

@@ -100,7 +100,8 @@ impl Beside {
     /// Whether devices could do more than so many partitions while the worker does another one.
     pub(super) fn could_do_more(&self, worker: usize, n_partitions: usize) -> bool {
         let took = self.took.get(&worker).filter(|_| !self.devices.contains(&worker));
-        took.is_some_and(|took| took.n_possible > n_partitions as f64)
+        let n_had = (1 + self.n_had(worker)) as f64;
+        took.is_some_and(|took| took.n_possible * n_had > n_partitions as f64)
     }
 
     /// How many partitions devices finish while any other worker has one, as far as is known.

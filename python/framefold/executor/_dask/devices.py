@@ -74,6 +74,11 @@ class Places:
         self.lost = lost
         self._free: list[DeviceWorker | CpuWorker] = []
 
+    @property
+    def has_device(self) -> bool:
+        """Whether this worker works on one."""
+        return self._device is not None
+
     @contextmanager
     def one(self) -> Iterator[None]:
         """Let this thread be a worker of the run."""

@@ -251,7 +251,7 @@ class Feed:
             # Without partitions, if a death has to be traced to one of them, or if other workers
             # have processed some already.
             together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
-            indices = self._take(self._tasks.batch_size()) if together else indices
+            indices = self._take(worker, self._tasks.batch_size()) if together else indices
             now = self._clock
             batch = self._shipping.first_batch(worker, indices, self._tasks.budget, now)
         except (*CANCELLED, Exception) as error:
@@ -262,7 +262,7 @@ class Feed:
         if len(indices) == N_TRIED:
             # There are enough partitions to send the next batches before this one is done.
             for _ in range(worker.n_threads):
-                if more := self._take(self._tasks.batch_size()):
+                if more := self._take(worker, self._tasks.batch_size()):
                     self._give(worker, more)
         await self._follow(worker, batch, at_once=True)
 
@@ -331,7 +331,7 @@ class Feed:
             SHARED_BYTES if all(worker.may_share for worker in usable) else BATCH_BYTES
         )
         usable.sort(key=lambda worker: len(worker.batches) / worker.n_threads)
-        now = self._clock
+        now, is_more = self._clock, True
         for n_ahead in range(1, tasks.n_ahead + 1):
             for worker in usable:
                 while worker.room(n_ahead, careful=tasks.schedule.is_careful) > 0:
@@ -340,15 +340,19 @@ class Feed:
                     n_wanted = tasks.batch_size(has, in_hand)
                     if not n_wanted:
                         break
-                    indices = self._take(n_wanted)
-                    if not indices:
-                        self._try_again_elsewhere(usable)
-                        return
+                    indices = self._take(worker, n_wanted)
+                    if not indices:  # workers with a device may still get some
+                        is_more = False
+                        break
                     self._give(worker, indices)
+        if not is_more:
+            self._try_again_elsewhere(usable)
 
-    def _take(self, n_wanted: int) -> list[int]:
-        """The next batch."""
-        return sorted(self._tasks.take(n_wanted))
+    def _take(self, worker: WorkerState, n_wanted: int) -> list[int]:
+        """The next batch for a worker."""
+        there = (each for each in self._workers.values() if each.has_device and each.takes_part)
+        self._tasks.schedule.set_devices({each.number for each in there})
+        return sorted(self._tasks.take(n_wanted, worker.number))
 
     def _give(self, worker: WorkerState, indices: list[int]) -> None:
         batch = self._shipping.batch(worker, indices, self._tasks.budget, self._clock)
@@ -398,7 +402,7 @@ class Feed:
             self._tasks.fail(None, other)
         if worker.state is Participation.PREPARING:
             worker.state = Participation.USABLE
-            worker.may_share = answer.shares
+            worker.may_share, worker.has_device = answer.shares, answer.has_device
             self._was_usable = True
         worker.done_with(batch, self._clock)
         if self._ended:

@@ -67,6 +67,8 @@ class Answer:
         How many bytes of the buffer.
     lost
         The CUDA device that the worker was to use and cannot, and why.
+    has_device
+        Whether the worker works on one.
     """
 
     results: list[Result] = field(default_factory=list)
@@ -76,6 +78,7 @@ class Answer:
     shares: bool = False
     used: int = 0
     lost: tuple[int, str] | None = None
+    has_device: bool = False
 
 
 #: The runs on this worker, which are added on any thread.
@@ -159,7 +162,8 @@ class ShippedRun:
             if answer is None:
                 answer, writer = Answer(), self._opened(buffer)
                 answer.shares = writer is not None
-                answer.lost = None if self._places is None else self._places.lost
+                if self._places is not None:
+                    answer.lost, answer.has_device = self._places.lost, self._places.has_device
                 self._process(indices, budget, answer, writer)
             return answer
         finally:

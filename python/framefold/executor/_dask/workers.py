@@ -7,6 +7,7 @@ batches; and results stay on the workers for as long as too many wait here to be
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -115,6 +116,10 @@ class WorkerState:
     needs_restart: bool = False
     #: How often a connection broke while the worker prepared the run.
     n_broken: int = 0
+    #: Of no other worker.
+    number: int = field(default_factory=itertools.count().__next__)
+    #: Whether it works on a CUDA device, as far as is known.
+    has_device: bool = False
 
     @property
     def title(self) -> str:

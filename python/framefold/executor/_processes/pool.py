@@ -254,12 +254,18 @@ class Pool:
                 continue
             # Enough is left for the others to have as many.
             missing = min(missing, max(1, tasks.schedule.n_left // (2 * job.n_workers)))
-            indices = tasks.take(missing)
+            tasks.schedule.set_devices(self._with_device(job))
+            indices = tasks.take(missing, worker.number)
             if indices:
                 self._jobs.remove(job)
                 self._jobs.append(job)  # the others come first now
                 return job, indices
         return None
+
+    def _with_device(self, job: Job) -> set[int]:
+        """The numbers of the workers with a device that take part in a run."""
+        here = (worker for worker in self._workers if worker.ready)
+        return {worker.number for worker in here if worker.device in job.devices}
 
     def _takes_part(self, worker: Worker, job: Job) -> bool:
         if worker.device is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
@@ -40,6 +41,9 @@ ONE_THREAD = (
     "PYFFTW_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+
+
+_numbers = itertools.count()
 
 
 @dataclass(eq=False)
@@ -111,6 +115,8 @@ class Worker:
         self._started = start(_command(device), environment_for(device))
         self._process, self.channel = self._started.process, self._started.channel
         self.process_id = self._process.pid
+        #: Of no other worker.
+        self.number = next(_numbers)
         self.device = device
         self.ready = False
         self.jobs: dict[int, AssignedRun] = {}
