@@ -187,8 +187,8 @@ def check_released(machine):
 class Beside(UDF):
     """Takes as long for a partition on the CPU as devices take for so many.
 
-    These leave a byte each in a file. The buffers say how many they were when a partition began, and
-    whether they got stuck.
+    These leave a byte each in a file. The buffers say how many they were when a partition began,
+    and whether they got stuck.
     """
 
     def __init__(self, path, slower):
