@@ -270,6 +270,45 @@ def test_tiles_suit_the_worker_that_gets_them(machine):
     assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == 64
 
 
+class InParts(Depths):
+    """The same of parts of frames: adding up images, the CPU gets what its caches hold."""
+
+    def get_result_buffers(self):
+        image = self.buffer("sig", dtype="float64", where="device")
+        return {**super().get_result_buffers(), "image": image}
+
+    def process_tile(self, tile):
+        self.results.depth[:] = len(tile)
+        self.results.scheme[:] = self.meta.tiling_scheme.depth
+        self.results.cuda[:] = self.meta.device_class == "cuda"
+        self.results.total[:] += tile.sum(axis=(1, 2))
+        self.results.image[:] += tile.sum(axis=0)
+
+    def merge(self, dest, src):
+        dest.depth[:] = src.depth
+        dest.scheme[:] = src.scheme
+        dest.cuda[:] = src.cuda
+        dest.total[:] = src.total
+        dest.image[:] += src.image
+
+
+def test_parts_of_frames_are_deep_on_devices_too(machine):
+    data = random("uint16", (100, 256, 256)) % 16
+    ctx = ff.Context.make_with("threads", cpus=1, gpus=1)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    result = ctx.run_udf(dataset, InParts(threading.Barrier(2)))
+    np.testing.assert_array_equal(result["total"].data, data.sum(axis=(1, 2)))
+    np.testing.assert_array_equal(result["image"].data, data.sum(axis=0))
+    cuda = result["cuda"].data
+    run = ctx._plan(dataset, [InParts(threading.Barrier(2))], None)[0]
+    n_parts = (256 * 256) // np.prod(run.tile_shape)
+    assert n_parts > 1
+    assert run.tile_depth < 50
+    assert set(result["depth"].data[cuda]) == {50}
+    assert set(result["scheme"].data[cuda]) == {n_parts * (64 << 20) // (4 * 256 * 256)}
+    assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == run.tile_depth
+
+
 def test_large_frames_stay_whole(device, ctx):
     """Frames of 4 MiB: parts of them would be too little for a device."""
     data = random("uint16", (17, 1024, 1024))

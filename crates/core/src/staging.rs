@@ -15,8 +15,8 @@ pub trait Staging: Send + Sync {
     /// anywhere.
     fn n_readers(&self) -> usize;
 
-    /// How many frames a tile should have; `None` for as many as planned. Not less than planned, and more
-    /// only of whole frames.
+    /// How many whole frames a tile should have, or as many pixels where tiles are parts of frames; `None`
+    /// for as many as planned. Not less than planned.
     fn depth(&self) -> Option<usize> {
         None
     }

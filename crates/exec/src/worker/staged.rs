@@ -316,10 +316,12 @@ impl<'p> Tiles<'p> {
         let (plan, dtype, wanted_depth) = (stage.plan, stage.dtype, stage.staging.depth());
         let frames = partition.frames.clone();
         let one = NonZeroUsize::MIN;
-        let whole = plan.tiling.slices().len() == 1;
         // What is decoded together is not shared by two readers, or by two tiles.
         let together = plan.source().frames_together().max(plan.source().info().preferred_depth);
-        let deeper = wanted_depth.filter(|_| whole).unwrap_or(1).max(plan.tiling.depth());
+        // As many pixels as if tiles were of whole frames.
+        let n_slices = plan.tiling.slices().len();
+        let wanted = wanted_depth.map_or(1, |depth| depth.saturating_mul(n_slices));
+        let deeper = wanted.max(plan.tiling.depth());
         let deeper = match deeper - deeper % together.max(1) {
             aligned if aligned > 0 && deeper < frames.len() => aligned,
             _ => deeper,

@@ -420,6 +420,7 @@ fn workers_with_a_device_may_get_deeper_tiles() {
     let dataset = dataset_of(1300, [64, 64], 0);
     let options =
         PlanOptions { num_partitions: Some(3), tile_depth: Some(16), ..PlanOptions::default() };
+    let in_parts = PlanOptions { tile_shape: Some(vec![32, 64]), ..options.clone() };
     let plain = run_on(Executor::Inline, &dataset, vec![Arc::new(SumSig)], None, &options).unwrap();
     for depth in [1, 200, 5000] {
         let kind = Kind { n_readers: 2, depth: Some(depth), ..Kind::default() };
@@ -428,6 +429,14 @@ fn workers_with_a_device_may_get_deeper_tiles() {
         assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{depth}");
         let n_tiles = HERE.with_borrow(|here| here.as_ref().unwrap().lock().n_queued);
         let expected = [433usize, 433, 434].map(|frames| frames.div_ceil(depth.max(16)));
+        assert_eq!(n_tiles, expected.iter().sum::<usize>(), "{depth}");
+        // Parts of frames: each has as many pixels, as far as the partition goes.
+        let kind = Kind { n_readers: 3, depth: Some(depth), ..Kind::default() };
+        let udf = Fetched::of(Arc::new(SumSig), kind);
+        let staged = run_on(Executor::Inline, &dataset, vec![udf], None, &in_parts).unwrap();
+        assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{depth}");
+        let n_tiles = HERE.with_borrow(|here| here.as_ref().unwrap().lock().n_queued);
+        let expected = [433usize, 433, 434].map(|n| 2 * n.div_ceil((2 * depth).max(16)));
         assert_eq!(n_tiles, expected.iter().sum::<usize>(), "{depth}");
     }
 }

@@ -361,8 +361,8 @@ class RunDescription:
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
         #: The same for workers with a device.
         self.device_scheme = self.tiling_scheme
-        if bridge.device_depth is not None and len(self.slice_shapes) == 1:
-            deeper = max(depth, bridge.device_depth)
+        if bridge.device_depth is not None:
+            deeper = max(depth, bridge.device_depth * len(self.slice_shapes))
             self.device_scheme = TilingScheme(tile_shape, bridge.shape, deeper)
         self.compiled = compiled.Code()
 
