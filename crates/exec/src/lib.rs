@@ -24,6 +24,7 @@ mod progress;
 mod results;
 mod schedule;
 mod system;
+mod turns;
 mod worker;
 
 pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, run};
@@ -37,4 +38,5 @@ pub use results::{
 };
 pub use schedule::{ATTEMPTS, Next, Schedule, WAITING, WAITING_BYTES};
 pub use system::heed_system_memory;
+pub use turns::{AsTurn, Asking, Turn, let_others_pass, should_pass};
 pub use worker::{PartialResult, Worker};

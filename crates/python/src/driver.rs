@@ -7,7 +7,9 @@ use crate::plan::{PyPlan, ResultLists, to_lists};
 use crate::row_files::RowFiles;
 use crate::udf::{KnownThread, stash_held_gil};
 use crate::verbs::Partial;
-use framefold::exec::{Crew, Driver, Host, LastingResults, PartialResult, WorkerScope, guarded};
+use framefold::exec::{
+    AsTurn, Crew, Driver, Host, LastingResults, PartialResult, Turn, WorkerScope, guarded,
+};
 use framefold::{Cancel, Error, Executor};
 use framefold_python_macros::caught;
 use numpy::PyArray1;
@@ -248,7 +250,8 @@ impl WorkerScope for Places {
         worker: usize,
         work: &mut dyn FnMut() -> framefold::Result<PartialResult>,
     ) -> framefold::Result<PartialResult> {
-        let Some((place, _)) = self.0.get(worker) else { return work() };
+        let Some((place, has_device)) = self.0.get(worker) else { return work() };
+        let _turn = AsTurn::new(if *has_device { Turn::First } else { Turn::Later });
         let entered = attached(|py| {
             let active = place.call_method0(py, "active")?;
             active.call_method0(py, "__enter__")?;

@@ -7,6 +7,7 @@
 
 use crate::udf::release_held_gil;
 use framefold::Cancel;
+use framefold::exec::Asking;
 use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -35,7 +36,11 @@ thread_local! {
 /// Runs `work` attached to the interpreter.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     let _inside = Inside::enter();
-    Python::attach(work)
+    let asking = Asking::count();
+    Python::attach(|py| {
+        drop(asking);
+        work(py)
+    })
 }
 
 /// Runs `work` detached from the interpreter.
@@ -48,6 +53,11 @@ pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send)
         let _back = Back(outer);
         work()
     })
+}
+
+/// Whether this thread was not attached, or about to be, when it was last counted.
+pub(crate) fn is_outermost() -> bool {
+    DEPTH.get() == 1
 }
 
 /// Counted until this is dropped.

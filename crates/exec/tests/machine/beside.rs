@@ -42,15 +42,11 @@ impl Machine {
     }
 
     fn run(&self) -> Ran {
-        self.run_with(&mut |_, _, _| None, false)
+        self.run_with(&mut || None, false)
     }
 
     /// Whenever a worker would be done with a partition, `event` may say what happens instead.
-    fn run_with(
-        &self,
-        event: &mut dyn FnMut(&mut Schedule<usize, ()>, usize, usize) -> Option<Event>,
-        pauses: bool,
-    ) -> Ran {
+    fn run_with(&self, event: &mut dyn FnMut() -> Option<Event>, pauses: bool) -> Ran {
         let n_workers = self.seconds.len();
         let mut schedule = Schedule::<usize, ()>::new(0..self.n_partitions, n_workers);
         schedule.set_waiting(if pauses { 1 } else { framefold_exec::WAITING });
@@ -86,7 +82,7 @@ impl Machine {
             let index = queue.remove(0);
             *done = at + self.seconds[worker];
             let left = queue.clone();
-            match event(&mut schedule, worker, index) {
+            match event() {
                 None => {
                     schedule.finished(index, index, self.bytes, self.seconds[worker]);
                     ran.n_done[worker] += 1;
@@ -141,7 +137,7 @@ fn workers_beside_a_faster_device_never_slow_it_down() {
                     let mut machine = Machine::new(n_partitions, 1.0, n_others, ratio);
                     machine.bytes = bytes;
                     let alone = machine.only(true).run().seconds;
-                    let both = machine.run_with(&mut |_, _, _| None, pauses);
+                    let both = machine.run_with(&mut || None, pauses);
                     let case = (n_partitions, ratio, n_others, bytes, pauses);
                     // The first one that each takes, when nothing is known.
                     assert!(both.seconds <= alone + ratio, "{case:?}: {} s", both.seconds);
@@ -232,7 +228,7 @@ fn nothing_hangs_however_many_are_lost() {
         let mut n_left = n_workers;
         let mut losses = random.below(n_workers + 1);
         let ran = machine.run_with(
-            &mut |_, _, _| match random.below(often) {
+            &mut || match random.below(often) {
                 0 if losses > 0 && n_left > 1 => {
                     (losses, n_left, n_lost) = (losses - 1, n_left - 1, n_lost + 1);
                     Some(Event::Lost)

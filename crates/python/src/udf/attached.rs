@@ -4,9 +4,11 @@
 //! tile. So a worker keeps it through a partition where the engine's own work between tiles is
 //! short: no thread gains from a lock that is free for a microsecond. The interpreter still switches
 //! threads while user code runs, as often as it always does. Where reading or converting a tile
-//! takes longer, the lock is free meanwhile, and other threads run Python.
+//! takes longer, the lock is free meanwhile, and other threads run Python. A worker beside others that
+//! have a device gives the lock back, and does not ask for it, while one of these waits for it.
 
-use crate::ending::{EngineThread, Inside};
+use crate::ending::{EngineThread, Inside, is_outermost};
+use framefold::exec::{Asking, let_others_pass, should_pass};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -86,8 +88,16 @@ impl Drop for KnownThread {
 fn enter<T>(keep: bool, work: impl FnOnce(Python<'_>) -> T) -> T {
     let _inside = Inside::enter();
     // `HELD_GIL` is empty meanwhile, since user code may start a run within this one.
-    let held = HELD_GIL.take().or_else(|| keep.then(HeldGil::new));
-    let done = Python::attach(work);
+    let held = HELD_GIL.take().filter(|_| !should_pass());
+    if held.is_none() && is_outermost() {
+        let_others_pass();
+    }
+    let asking = Asking::count();
+    let held = held.or_else(|| keep.then(HeldGil::new));
+    let done = Python::attach(|py| {
+        drop(asking);
+        work(py)
+    });
     if keep {
         HELD_GIL.set(held);
     }
