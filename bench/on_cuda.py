@@ -193,20 +193,23 @@ def write_files(folder: Path, n_frames: int) -> tuple[Path, Path | None]:
     plain = folder / "frames.raw"
     with plain.open("wb") as file:
         for start in range(0, n_frames, len(some)):
-            np.roll(some, start, axis=2)[: n_frames - start].tofile(file)
+            some[: n_frames - start].tofile(file)
     if not find_spec("hdf5plugin"):
         return plain, None
     import h5py
     import hdf5plugin
 
     compressed = folder / "frames.h5"
-    frames = np.memmap(plain, dtype=np.uint16, mode="r", shape=(n_frames, *SIG))
     with h5py.File(compressed, "w") as h5:
+        shape, n_some = (n_frames, *SIG), len(some)
         data = h5.create_dataset(
-            "frames", frames.shape, frames.dtype, chunks=(1, *SIG), **hdf5plugin.Bitshuffle()
+            "frames", shape, some.dtype, chunks=(1, *SIG), **hdf5plugin.Bitshuffle()
         )
-        for start in range(0, n_frames, 256):
-            data[start : start + 256] = frames[start : start + 256]
+        data[:n_some] = some
+        chunks = [data.id.read_direct_chunk((i, 0, 0)) for i in range(n_some)]
+        for i in range(n_some, n_frames):
+            mask, chunk = chunks[i % n_some]
+            data.id.write_direct_chunk((i, 0, 0), chunk, mask)
     return plain, compressed
 
 
