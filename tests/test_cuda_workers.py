@@ -274,7 +274,7 @@ def test_set_use_cuda_holds_for_runs(monkeypatch, data):
 
 def test_explain_shows_both(monkeypatch, data):
     fake_cupy.install(monkeypatch)
-    ctx = threads()
+    ctx = threads(cpus=2)
     dataset = load(ctx, data, 2)
     assert "by tile, numpy; on CUDA devices cupy" in ctx.explain(dataset, Tiles(("numpy", CUPY)))
     alone = ctx.explain(dataset, Tiles(tile_bytes=None))
@@ -296,3 +296,29 @@ def test_tiles_are_larger_where_only_devices_work(monkeypatch):
     assert seen == [(400, 64, 64)]
     ctx.run_udf(dataset, Depth(tile_bytes=1 << 20))
     assert len(seen) > 2
+
+
+@pytest.mark.parametrize("executor", ["threads", "auto", "inline"])
+def test_devices_work_alone_where_they_can_do_all_unless_the_cpu_is_asked_for(
+    monkeypatch, data, executor
+):
+    fake_cupy.install(monkeypatch, n_devices=2)
+    either, cpu = Tiles(("numpy", CUPY)), Tiles(("numpy",))
+
+    def workers(ctx, udfs):
+        return ctx._prepare(load(ctx, data, 4), udfs, None, None, None, None).workers
+
+    with ff.Context.make_with(executor) as ctx:
+        dataset = load(ctx, data, 4)
+        for udfs in ([either], [either, Tiles()]):
+            assert workers(ctx, udfs).devices
+            assert not workers(ctx, udfs).cpus
+        result = ctx.run_udf(dataset, either)
+        check(result, data)
+        assert ran(result) <= {"cupy 0 cuda", "cupy 1 cuda"}
+        # Some of it is for the CPU.
+        for udfs in ([either, cpu], [either, ff.SumUDF()]):
+            assert workers(ctx, udfs).cpus
+    if executor != "inline":
+        with ff.Context.make_with(executor, cpus=3) as ctx:
+            assert workers(ctx, [either]).cpus

@@ -77,11 +77,14 @@ class JobExecutor:
         all there are.
     gpus_only : bool
         Whether such UDFs run on devices alone.
+    cpus_asked_for : bool
+        Whether the CPU works beside devices where these can do all that a run does.
     """
 
     threads: int | None = None
     gpus: int | tuple[int, ...] | None = None
     gpus_only: bool = False
+    cpus_asked_for: bool = False
 
     def _set_workers(self, what: str, number: int | None, gpus: int | Iterable[int] | None) -> None:
         """Set how many workers there are, and their devices, from arguments.
@@ -93,6 +96,7 @@ class JobExecutor:
         """
         self.gpus = checked_gpus(gpus)
         self.gpus_only = number == 0 and self.gpus not in (None, 0, ())
+        self.cpus_asked_for = bool(number)
         if number is not None and number < 1 and not self.gpus_only:
             raise InvalidArgumentError(
                 f"{what} is {number}; use 1 or more, or 0 together with gpus"
@@ -104,7 +108,7 @@ class JobExecutor:
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
         from framefold.arrays.cuda.placement import find_workers
 
-        return find_workers(wishes, self.gpus, self.gpus_only)
+        return find_workers(wishes, self.gpus, self.gpus_only, cpus_asked_for=self.cpus_asked_for)
 
     def crew(self, run: Run) -> Crew | None:
         """Who processes the partitions of a run; None for the engine's threads."""

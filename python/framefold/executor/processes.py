@@ -112,7 +112,7 @@ class ProcessJobExecutor(JobExecutor):
 
         # Workers use devices; what this process has lost, another one may be able to use.
         lost = {} if self._pool is None else dict(self._pool.lost)
-        return find_workers(wishes, self.gpus, self.gpus_only, lost)
+        return find_workers(wishes, self.gpus, self.gpus_only, lost, self.cpus_asked_for)
 
     def close(self) -> None:
         """End all runs and worker processes; returns when they are gone."""

@@ -76,6 +76,9 @@ def assign_formats(
         workers = (find_workers or placement.find_workers)(wishes)
         if not CUPY_BACKENDS.isdisjoint(f for wish in wishes for f in wish) and resident:
             workers = placement.Workers(cpus=False, devices=(resident.device,))
+        can_all = len(in_python) == len(udfs) and all(map(CUDA_BACKENDS.intersection, wishes))
+        if workers.devices and can_all and not workers.cpus_asked_for:
+            workers = workers._replace(cpus=False)
     if allowed is not None:
         for udf in on_kernels:
             there = {"why_no_device": workers.why_none} if workers else {}

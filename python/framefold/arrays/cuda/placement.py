@@ -60,6 +60,8 @@ class Workers(NamedTuple):
     elsewhere: bool = False
     #: What each UDF in Python gets on devices, if that is known already.
     formats: Formats = ()
+    #: Whether workers on the CPU also take part where devices can do all that the run does.
+    cpus_asked_for: bool = True
 
 
 class OnDevice(NamedTuple):
@@ -87,6 +89,7 @@ def find_workers(
     gpus: Gpus = None,
     devices_only: bool = False,
     lost: Mapping[int, str] | None = None,
+    cpus_asked_for: bool = True,
 ) -> Workers:
     """Who takes part in a run of UDFs that take these formats.
 
@@ -124,7 +127,8 @@ def find_workers(
     devices = _left(there, system.lost if lost is None else lost, needs_devices(wishes))
     if not devices:
         return Workers(why_none="all CUDA devices are lost")
-    return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
+    cpus = not (needs_devices(wishes) or chosen or devices_only)
+    return Workers(cpus, devices, cpus_asked_for=cpus_asked_for)
 
 
 def devices_by_default() -> tuple[int, ...]:
