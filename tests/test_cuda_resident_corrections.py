@@ -36,6 +36,10 @@ PARTS = {
 FINITE = CorrectionSet(np.nan_to_num(DARK), GAIN, EXCLUDED, allow_empty=True)
 
 
+#: When transfers come is looked at by fewer tests.
+NOT_TWICE = pytest.mark.parametrize("device", ["late", "real"], indirect=True)
+
+
 @pytest.fixture(autouse=True)
 def several_partitions(monkeypatch):
     """As in runs over more frames than these."""
@@ -60,6 +64,7 @@ def by_numpy(data, parts):
     return correct(data, dark, gain, excluded, allow_empty=True)
 
 
+@NOT_TWICE
 @pytest.mark.parametrize("wanted", [None, "float32", "float64", "complex64"])
 @pytest.mark.parametrize("native", ["bool", "uint16", "int64", "float16", "float32", "complex64"])
 def test_tiles_have_the_bits_of_those_from_the_file(ctx, device, native, wanted):
@@ -110,6 +115,7 @@ def test_parts_of_frames_are_repaired_with_pixels_of_others(ctx, device, data, r
     device.check_released()
 
 
+@NOT_TWICE
 @pytest.mark.parametrize("native", ["uint8", "int64", "float32", "complex64"])
 @pytest.mark.parametrize("name", UDFS)
 def test_reductions(ctx, device, name, native):

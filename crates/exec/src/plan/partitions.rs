@@ -24,7 +24,7 @@ const FEWEST_WITH_LARGE_BUFFERS: u64 = 16;
 const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
 /// What large partitions hold, and how many of them there are at least for each worker.
-const LARGE_BYTES: u64 = 2 << 30;
+const LARGE_BYTES: u64 = 4 << 30;
 const FEWEST_LARGE: u64 = 4;
 /// A band of all frames of a partition is at least that large.
 const SMALLEST_BAND_BYTES: u64 = 1 << 20;

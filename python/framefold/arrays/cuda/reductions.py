@@ -159,8 +159,10 @@ class OnCupy(UDF):
         with np.errstate(invalid="ignore", over="ignore"):
             finished = self._row.finish(self)
             for name, (kind, _, dtype) in self.declared.items():
-                results[name] = np.asarray(finished[name]).astype(dtype)
-                if kind == "nav" and merged is not None:
+                # What the run goes on to merge into must not be what is given out.
+                is_last = merged is not None and merged.all()
+                results[name] = np.asarray(finished[name]).astype(dtype, copy=not is_last)
+                if kind == "nav" and merged is not None and not is_last:
                     results[name][~merged] = np.nan
         return results
 
