@@ -517,15 +517,23 @@ def test_what_assigns_to_slices_is_kept(ctx, monkeypatch):
     from framefold.compilation import _compiler
 
     data = numbers((4, 5, 6, 7), "uint16")
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
     both(ctx, data, Slices, params=lambda: {"n": 4})
     monkeypatch.setattr(store, "_loaded", {})
     monkeypatch.setattr(_compiler, "compile_wanted", None)
-    # As on workers.
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     both(ctx, data, Slices, params=lambda: {"n": 4})
     with pytest.raises(ValueError, match="broadcast"):
         results(ctx, data, Slices(n=3))
+
+
+def test_what_is_kept_is_for_any_number_of_threads(monkeypatch):
+    """Workers have another one. Numba itself refuses another one once its threads are there."""
+    kept_for = []
+    for n in "12":
+        monkeypatch.setenv("NUMBA_NUM_THREADS", n)
+        kept_for.append(store.about_numba())
+    assert kept_for[0] == kept_for[1]
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert store.about_numba() != kept_for[0]
 
 
 def test_beside_others_in_one_pass(ctx):
