@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -21,9 +22,17 @@ def folder():
     return tempfile.TemporaryDirectory(prefix="framefold-decoder-")
 
 
-@cache
-def library(size, *, descending=False, source=None, options=()):
+_one_at_a_time = threading.Lock()
+
+
+def library(size, **what):
     """The path of the compiled kernel for elements of ``size`` bytes."""
+    with _one_at_a_time:
+        return _library(size, **what)
+
+
+@cache
+def _library(size, *, descending=False, source=None, options=()):
     from framefold.arrays.cuda import decoding
 
     path = Path(folder().name) / f"decoder-{size}-{descending}-{hash((source, options))}.so"

@@ -370,3 +370,19 @@ def test_resident_frames_are_decoded_there(device, tmp_path, decoded):
     resident = dataset.to_device()
     np.testing.assert_array_equal(ctx.run_udf(resident, Frames())["frames"].data, data)
     assert sum(decoded) == 50
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, ValueError])
+def test_what_ends_the_program_goes_before_a_damaged_chunk(ctx, device, tmp_path, raised):
+    data = files.random("uint16", (5, 48, 40))
+    path = files.write(tmp_path / "a.h5", data)
+    chunk = files.chunks_of(path)[3]
+    files.put(path, {3: (chunk[:16] + b"\xff" * (len(chunk) - 16), 0)})
+
+    class Raises(Frames):
+        def process_tile(self, tile):
+            raise raised
+
+    is_error = issubclass(raised, Exception)
+    with pytest.raises(ff.exceptions.BadFileError if is_error else raised):
+        ctx.run_udf(ctx.load("hdf5", path, num_partitions=1), Raises())

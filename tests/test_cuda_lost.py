@@ -293,3 +293,18 @@ def test_memory_of_the_host_that_runs_out(ctx, machine, dataset, data):
         ctx.run_udf(dataset, Tiles())
     assert devices.lost == {}
     check(ctx.run_udf(dataset, Tiles()), data)
+
+
+def test_spare_memory_of_a_lost_device_is_kept(monkeypatch):
+    machine = fake_cupy.install(monkeypatch)
+    data = counts((*NAV, *SIG), "uint16")
+    with ff.Context.make_with("threads", cpus=0, gpus=[0]) as context:
+        context.run_udf(context.load("memory", data=data, num_partitions=3), Tiles())
+        # Takes few of the tiles that are there.
+        machine.fail("kernel", n_before=1)
+        with pytest.raises(DeviceError) as failure:
+            context.run_udf(context.load("memory", data=data[:1], num_partitions=1), Tiles())
+        forget(failure)
+        del failure
+    gc.collect()
+    assert machine.n_destroyed_broken == 0

@@ -273,3 +273,15 @@ def test_sums_of_two_pixels_at_a_time(ctx, device, monkeypatch, sig, dtype, most
         np.testing.assert_array_equal(pairs.sum_of_frames(frames).get(), expected)
     else:
         assert not pairs.are_paired(frames)
+
+
+@pytest.mark.parametrize("name", ["frames", "masks", "largest", "deviations"])
+def test_what_is_written_into_results_is_in_no_later_ones(ctx, machine, name):
+    dataset = ctx.load("memory", data=frames_of("uint16"), num_partitions=3)
+    steps = ctx.run_udf_iter(dataset, UDFS[name](), backends="cupy")
+    last = list(steps)[-1].buffers[0]
+    before = {key: buffer.raw_data.copy() for key, buffer in last.items()}
+    for buffer in last.values():
+        buffer.raw_data[...] = 5
+    for key, buffer in steps.results_so_far().buffers[0].items():
+        np.testing.assert_array_equal(buffer.raw_data, before[key])

@@ -332,3 +332,12 @@ def test_partitions_are_few_on_devices_alone(machine, method):
     assert n_partitions((CUPY,)) == (4 if method == "tile" else 64)
     assert n_partitions((CUPY, "numpy")) > 8
     assert n_partitions((CUPY,), num_partitions=3) == 3
+
+
+def test_pinned_memory_goes_with_a_context_on_processes(machine):
+    data = random("uint16", (64, 32, 32))
+    with ff.Context.make_with("processes") as ctx:
+        with ctx.load("memory", data=data, sig_dims=2).to_device():
+            pass
+        assert any(memory() for memory in machine.pinned)
+    assert not any(memory() for memory in machine.pinned)

@@ -7,6 +7,7 @@ import threading
 import fake_cupy
 import numpy as np
 import pytest
+import scipy.sparse as sparse_arrays
 from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Tiles, check, check_beside, ran
 from sparse_files import counts, write_raw_csr
 
@@ -319,6 +320,13 @@ def test_devices_work_alone_where_they_can_do_all_unless_the_cpu_is_asked_for(
         # Some of it is for the CPU.
         for udfs in ([either, cpu], [either, ff.SumUDF()]):
             assert workers(ctx, udfs).cpus
+        # One thread would read for the device.
+        of_cuda = Tiles(("cuda", "numpy"))
+        assert workers(ctx, [of_cuda]).cpus
+        assert workers(ctx, [of_cuda, either]).cpus
+        sparse = ctx.load("memory", data=sparse_arrays.coo_array(data.reshape(30, -1)),
+                          nav_shape=NAV, sig_shape=SIG)  # fmt: skip
+        assert ctx._prepare(sparse, [either], None, None, None, None).workers.cpus
     if executor != "inline":
         with ff.Context.make_with(executor, cpus=3) as ctx:
             assert workers(ctx, [either]).cpus

@@ -302,11 +302,15 @@ def test_packages_in_a_folder_of_their_own_are_no_code_of_the_user(tmp_path, mon
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "packages" / "single_module.py").touch()
-    (tmp_path / "packages" / "of_packages-1.0.dist-info").mkdir()
+    (tmp_path / "packages" / "beside_packages.py").touch()
+    about = tmp_path / "packages" / "of_packages-1.0.dist-info"
+    about.mkdir()
+    (about / "RECORD").write_text("of_packages/__init__.py,,\nsingle_module.py,sha256=x,0\n")
     for folder in ("packages", "scripts"):
         monkeypatch.syspath_prepend(tmp_path / folder)
     for name in ("of_packages", "of_packages.inner", "single_module"):
         importlib.import_module(name)
         assert not is_of_user(name)
-    importlib.import_module("of_user")
-    assert is_of_user("of_user")
+    for name in ("of_user", "beside_packages"):
+        importlib.import_module(name)
+        assert is_of_user(name)

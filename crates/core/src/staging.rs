@@ -42,6 +42,11 @@ pub trait Staging: Send + Sync {
         Ok(None)
     }
 
+    /// Whether an error asks for the end of the program, as Ctrl-C does: nothing takes its place.
+    fn ends_program(&self, _error: &Error) -> bool {
+        false
+    }
+
     /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker at the
     /// beginning of each partition, when nothing reads from earlier ones any more.
     ///

@@ -236,11 +236,16 @@ def _lies_outside(name: str) -> bool:
 
 def _is_installed(name: str, file: str) -> bool:
     """Whether a file lies in a folder that packages were installed in, as by ``pip --target``."""
-    in_package = PurePath(file).name.startswith("__init__.")
-    folder = Path(file).parents[name.count(".") + in_package]
-    return _has_packages(folder)
+    depth = name.count(".") + PurePath(file).name.startswith("__init__.")
+    folders = Path(file).parents
+    return depth < len(folders) and name.partition(".")[0] in _installed_in(folders[depth])
 
 
 @cache
-def _has_packages(folder: Path) -> bool:
-    return next(folder.glob("*.dist-info"), None) is not None
+def _installed_in(folder: Path) -> frozenset[str]:
+    """The names of modules and packages in a folder that a package manager has put there."""
+    found = set()
+    for record in folder.glob("*.dist-info/RECORD"):
+        for line in record.read_text(encoding="utf-8", errors="replace").splitlines():
+            found.add(line.partition(",")[0].partition("/")[0].partition(".")[0])
+    return frozenset(found)

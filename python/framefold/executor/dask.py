@@ -300,6 +300,7 @@ class DaskJobExecutor(JobExecutor):
         """End all runs, and what the executor has started: client, scheduler and workers."""
         if os.getpid() != self._process:
             return  # in a fork, they are those of the other process
+        super().close()
         self._closed = True
         for crew in list(active):
             if getattr(crew, "executor", None) is self:

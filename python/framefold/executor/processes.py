@@ -116,6 +116,7 @@ class ProcessJobExecutor(JobExecutor):
 
     def close(self) -> None:
         """End all runs and worker processes; returns when they are gone."""
+        super().close()
         self._closed = True
         with _making:
             pool = self._pool

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError
+from framefold.utils.devices import has_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,8 +77,10 @@ def assign_formats(
         workers = (find_workers or placement.find_workers)(wishes)
         if not CUPY_BACKENDS.isdisjoint(f for wish in wishes for f in wish) and resident:
             workers = placement.Workers(cpus=False, devices=(resident.device,))
-        can_all = len(in_python) == len(udfs) and all(map(CUDA_BACKENDS.intersection, wishes))
-        if workers.devices and can_all and not workers.cpus_asked_for:
+        # Where one thread reads for a device, all cores are worth more than it.
+        can_all = len(in_python) == len(udfs) and all(map(CUPY_BACKENDS.intersection, wishes))
+        is_staged = can_all and NUMPY in native and has_cupy()
+        if workers.devices and is_staged and not workers.cpus_asked_for:
             workers = workers._replace(cpus=False)
     if allowed is not None:
         for udf in on_kernels:

@@ -25,6 +25,8 @@ const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
 /// What large partitions hold, and how many of them there are at least for each worker.
 const LARGE_BYTES: u64 = 4 << 30;
+/// Results of frames in a large partition: workers have them in memory, and those that wait for others.
+const LARGE_RESULT_BYTES: u64 = 256 << 20;
 const FEWEST_LARGE: u64 = 4;
 /// A band of all frames of a partition is at least that large.
 const SMALLEST_BAND_BYTES: u64 = 1 << 20;
@@ -88,6 +90,7 @@ pub(super) fn choose(
                 n_frames: saturating_u64(n_frames),
                 frame_bytes,
                 merged_bytes: merged_bytes(jobs),
+                nav_bytes: nav_bytes(jobs),
                 depth: saturating_u64(info.preferred_depth).max(1),
                 quick: matches!(frame, FrameSize::Sparse(_))
                     && !requirements.iter().any(|r| r.contends),
@@ -141,6 +144,19 @@ fn merged_bytes(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> u64 {
     total
 }
 
+/// The bytes of all results of frames that partitions hold.
+fn nav_bytes(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> u64 {
+    let mut total = 0u64;
+    for (job, buffers) in jobs {
+        for decl in buffers {
+            if decl.kind == BufferKind::Nav && decl.usage != BufferUse::ResultOnly {
+                total = total.saturating_add(decl.len_bytes(&job.shape, job.n_selected()));
+            }
+        }
+    }
+    total
+}
+
 /// What the number of partitions depends on.
 #[derive(Clone, Copy)]
 struct Work {
@@ -148,6 +164,8 @@ struct Work {
     frame_bytes: u64,
     /// The size of what is merged after each partition.
     merged_bytes: u64,
+    /// The size of all results of frames.
+    nav_bytes: u64,
     /// How many frames the source likes to read together.
     depth: u64,
     /// Whether nothing but kernels looks at sparse data: they go with the bytes.
@@ -209,6 +227,11 @@ impl Work {
     fn large(&self, n_workers: usize) -> Count {
         let fewest = FEWEST_LARGE.saturating_mul(saturating_u64(n_workers).max(1));
         let runs = (self.total() / LARGE_BYTES).max(fewest);
+        let of_results = self.nav_bytes / LARGE_RESULT_BYTES;
+        if of_results > runs {
+            let why = format!("up to {} of results each", bytes(LARGE_RESULT_BYTES));
+            return Count { runs: of_results, bands: 1, why };
+        }
         let why = format!("up to {}, as each takes a device the same time", bytes(LARGE_BYTES));
         Count { runs, bands: 1, why }
     }
@@ -288,7 +311,20 @@ mod tests {
     }
 
     fn work(n_frames: u64, frame_bytes: u64, merged_bytes: u64) -> Work {
-        Work { n_frames, frame_bytes, merged_bytes, depth: 1, quick: false }
+        Work { n_frames, frame_bytes, merged_bytes, nav_bytes: 0, depth: 1, quick: false }
+    }
+
+    #[test]
+    fn large_ones_have_results_that_fit_in_memory() {
+        // 128 GiB of 128 KiB frames, for one worker and for twenty, and few of them.
+        let all = work(1 << 20, 128 << 10, 4);
+        let with_results = |nav_bytes| Work { nav_bytes, ..all };
+        assert_eq!(all.large(1).runs, 32);
+        assert_eq!(all.large(20).runs, 80);
+        assert_eq!(work(64, 4096, 4).large(1).runs, 4);
+        // A number for each frame, and a spectrum of 512 KiB: 256 MiB of them.
+        assert_eq!(with_results(8 << 20).large(1).runs, 32);
+        assert_eq!(with_results(512 << 30).large(1).runs, 2048);
     }
 
     #[test]

@@ -5,8 +5,10 @@ use crate::errors::from_python;
 use framefold::core::{Staging, StagingBuffer};
 use framefold::{Error, Result};
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
+use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A `framefold.arrays.cuda.staging.Staging`.
@@ -59,6 +61,11 @@ impl Staging for PyStaging {
     fn damaged(&self) -> Result<Option<usize>> {
         let frame = attached(|py| self.staging.call_method0(py, "damaged")?.extract(py));
         frame.map_err(|error| from_python(error, "waiting for chunks to be decoded"))
+    }
+
+    fn ends_program(&self, error: &Error) -> bool {
+        let raised = error.source().and_then(|source| source.downcast_ref::<PyErr>());
+        raised.is_some_and(|raised| attached(|py| !raised.is_instance_of::<PyException>(py)))
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {

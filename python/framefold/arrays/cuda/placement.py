@@ -304,12 +304,15 @@ def resident_cuts(bridges: Sequence[Bridge | None]) -> list[int] | None:
     for bridge in bridges:
         if bridge is None or not bridge.gets_cupy or bridge.method == "partition":
             return None
+    from framefold.arrays.cuda.reductions import OnCupy
+
     assert bridges[0] is not None
     n_frames, sig, dtype = bridges[0].n_selected, bridges[0].shape.sig, bridges[0].dtype
-    n_bytes = n_frames * sig.size * dtype.itemsize
-    reduces = all(bridge is not None and bridge.is_twin for bridge in bridges)
+    frame_bytes = sig.size * dtype.itemsize
+    udfs = [bridge.udf for bridge in bridges if bridge is not None]
+    reduces = all(isinstance(udf, OnCupy) and udf.reduces(frame_bytes) for udf in udfs)
     least = REDUCED_PARTITION_BYTES if reduces else RESIDENT_PARTITION_BYTES
-    n = max(1, min(RESIDENT_PARTITIONS, n_frames, n_bytes // least))
+    n = max(1, min(RESIDENT_PARTITIONS, n_frames, n_frames * frame_bytes // least))
     return [n_frames * k // n for k in range(n)]
 
 

@@ -130,6 +130,13 @@ class OnCupy(UDF):
     def _row(self) -> Row:
         return ROWS[self.params.kernel]
 
+    def reduces(self, frame_bytes: int) -> bool:
+        """Whether the results of a frame are much smaller than it."""
+        if self.params.kernel == "masks":
+            n_masks: int = len(self.params.masks)
+            return 16 * 8 * n_masks <= frame_bytes
+        return bool(self.params.kernel != "pick")
+
     def get_task_data(self) -> dict[str, Any]:
         """How many frames there were, and the weights of moments, once for each worker."""
         data: dict[str, Any] = {"counts": {"present": 0}}
@@ -159,7 +166,7 @@ class OnCupy(UDF):
         with np.errstate(invalid="ignore", over="ignore"):
             finished = self._row.finish(self)
             for name, (kind, _, dtype) in self.declared.items():
-                # What the run goes on to merge into must not be what is given out.
+                # A copy for the NaN: the run goes on to merge into what it has.
                 is_last = merged is not None and merged.all()
                 results[name] = np.asarray(finished[name]).astype(dtype, copy=not is_last)
                 if kind == "nav" and merged is not None and not is_last:

@@ -102,7 +102,9 @@ class Staging:
 
     def leave_behind(self) -> list[Any]:
         """The events, to be kept where the device is lost: CUDA would complain of their end."""
-        return [tile.transferred for tile in self._tiles]
+        with _lock:
+            spare = [] if self._device is None else _spare.pop(self._device, [])
+        return [tile.transferred for tile in (*self._tiles, *spare)]
 
 
 def _taken(device: int, n_tiles: int, len_bytes: int) -> list[StagedTile]:

@@ -639,7 +639,6 @@ class MergeTask:
                 self.bridge.shape,
                 self.bridge.n_selected,
                 self.bridge.roi,
-                are_ours=self.bridge.is_twin,
             )
 
 

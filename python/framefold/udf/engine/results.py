@@ -22,7 +22,6 @@ def final_results(
     shape: Shape,
     n_selected: int,
     roi: npt.NDArray[np.bool_] | None = None,
-    are_ours: bool = False,
 ) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
     """The public results in the order of their declaration; checks what was computed.
 
@@ -38,8 +37,6 @@ def final_results(
         What ``get_results`` returned.
     shape, n_selected, roi
         Shape of the data set, number of selected frames, and which they are.
-    are_ours
-        Whether it is framefold's own, and nothing else writes into it: it is not copied then.
     """
     if computed is None:
         computed = {}
@@ -66,7 +63,7 @@ def final_results(
         if decl.use == "private":
             continue
         if name in computed:
-            results.append(_checked(udf, name, decl, computed[name], fit, not are_ours))
+            results.append(_checked(udf, name, decl, computed[name], fit))
         else:
             # A copy: the merged buffer goes on changing with every further merge.
             results.append(merged[name].copy())
@@ -118,14 +115,14 @@ class _Fit:
 
 
 def _checked(
-    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit, copies: bool
+    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit
 ) -> npt.NDArray[Any] | ArrayWithMask | OverScan:
     mask: npt.NDArray[np.bool_] | None = None
     if isinstance(value, ArrayWithMask):
         value, mask = value.arr, value.mask
     elif isinstance(value, np.ma.MaskedArray):
         value, mask = value.data, ~np.ma.getmaskarray(value)
-    array = _checked_array(udf, name, decl, value, fit, copies)
+    array = _checked_array(udf, name, decl, value, fit)
     part = array if mask is None else ArrayWithMask(array, fit(decl, mask))
     if fit.is_over_scan(decl, np.asarray(value)):
         with np.errstate(all="ignore"):  # what is outside belongs to no result
@@ -134,7 +131,7 @@ def _checked(
 
 
 def _checked_array(
-    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit, copies: bool
+    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit
 ) -> npt.NDArray[Any]:
     given = np.asarray(value)
     array, expected = fit(decl, given), fit.expected(decl)
@@ -154,4 +151,4 @@ def _checked_array(
             f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
             f"{decl.dtype} cannot hold; declare a wider one"
         )
-    return array.astype(decl.dtype, copy=copies)
+    return array.astype(decl.dtype, copy=True)

@@ -1,13 +1,16 @@
 //! What the device could not decode.
 
 use super::Stage;
-use framefold_core::{Error, Result};
+use framefold_core::{Error, ErrorKind, Result};
 
 impl Stage<'_> {
     /// What a partition ended with; or, if the device could not decode one of its chunks, the error of that:
-    /// whatever else went wrong may have come of it.
+    /// whatever else went wrong may have come of it, but for a run that was ended.
     pub(super) fn or_damaged(&self, read: Result<()>) -> Result<()> {
-        if self.encoding.is_none() {
+        let is_ended = read.as_ref().is_err_and(|error| {
+            error.kind() == ErrorKind::Cancelled || self.staging.ends_program(error)
+        });
+        if self.encoding.is_none() || is_ended {
             return read;
         }
         match self.staging.damaged() {
