@@ -2,7 +2,7 @@
 //!
 //! A thread that keeps a device busy needs the lock for moments, some times a tile. Behind a dozen
 //! threads that go in and out of user code, it would wait for each of them, and the device with it. So
-//! while one waits, others do not begin to ask for the lock. This is no lock itself: whoever waits
+//! while one waits, others do not begin to ask for the lock. This is no lock itself: a thread that waits
 //! here goes on after a while in any case.
 
 use std::cell::Cell;
