@@ -141,7 +141,8 @@ machine = Machine(n_devices=visible_devices())
 
 def destroyed(device):
     """A stream or an event: with CuPy, a message to standard error where the device is broken."""
-    machine.n_destroyed_broken += device in machine.broken
+    if machine is not None:  # at the end of the interpreter
+        machine.n_destroyed_broken += device in machine.broken
 
 
 class Device:

@@ -275,6 +275,16 @@ def test_sums_of_two_pixels_at_a_time(ctx, device, monkeypatch, sig, dtype, most
         assert not pairs.are_paired(frames)
 
 
+@pytest.mark.parametrize("n_frames", [1 << 16, (1 << 16) + 2])
+def test_sums_of_two_pixels_have_room(ctx, device, n_frames):
+    """The largest number in as many frames as one sum may have, and in some more."""
+    data = np.full((n_frames, 1, 2), 65535, dtype=np.uint16)
+    data[:, 0, 1] = 1
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=1)
+    result = ctx.run_udf(dataset, ff.SumUDF(dtype="int64"), backends="cupy")
+    np.testing.assert_array_equal(result["intensity"].data, data.sum(axis=0, dtype="int64"))
+
+
 @pytest.mark.parametrize("name", ["frames", "masks", "largest", "deviations"])
 def test_what_is_written_into_results_is_in_no_later_ones(ctx, machine, name):
     dataset = ctx.load("memory", data=frames_of("uint16"), num_partitions=3)

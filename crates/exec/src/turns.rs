@@ -132,7 +132,7 @@ mod tests {
                 let _turn = AsTurn::new(turn);
                 assert!(!should_pass(), "{turn:?} comes before no other");
             }
-            // Of one that works beside others, nobody takes notice.
+            // One that works beside others changes nothing.
             drop(Asking::count());
             assert!(is_later());
             assert!(!should_pass(), "the thread is what it was before");
