@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError
-from framefold.utils.devices import has_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +72,7 @@ def assign_formats(
     workers = None
     if not CUDA_BACKENDS.isdisjoint(f for wish in wishes for f in wish):
         from framefold.arrays.cuda import placement
+        from framefold.utils.devices import has_cupy
 
         workers = (find_workers or placement.find_workers)(wishes)
         if not CUPY_BACKENDS.isdisjoint(f for wish in wishes for f in wish) and resident:
