@@ -79,8 +79,8 @@ def assign_formats(
             workers = placement.Workers(cpus=False, devices=(resident.device,))
         # Where one thread reads for a device, all cores are worth more than it.
         can_all = len(in_python) == len(udfs) and all(map(CUPY_BACKENDS.intersection, wishes))
-        is_staged = can_all and NUMPY in native and has_cupy()
-        if workers.devices and is_staged and not workers.cpus_asked_for:
+        can_all = can_all and NUMPY in native and not workers.cpus_asked_for
+        if workers.devices and can_all and has_cupy():
             workers = workers._replace(cpus=False)
     if allowed is not None:
         for udf in on_kernels:
