@@ -329,7 +329,7 @@ def test_partitions_are_few_on_devices_alone(machine, method):
         udf = (Tiles if method == "tile" else Partitions)(formats)
         return ctx._plan(dataset, [udf], None)[0].n_partitions
 
-    assert n_partitions((CUPY,)) == (4 if method == "tile" else 64)
+    assert n_partitions((CUPY,)) == (8 if method == "tile" else 64)
     assert n_partitions((CUPY, "numpy")) > 8
     assert n_partitions((CUPY,), num_partitions=3) == 3
 

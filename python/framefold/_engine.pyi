@@ -365,7 +365,7 @@ class Plan:
         dataset: Dataset,
         udfs: list[Any],
         roi: npt.NDArray[np.bool_] | None = None,
-        large_for: int | None = None,
+        large_partitions: bool = False,
         tile_depth: int | None = None,
         cuts: list[int] | None = None,
         to_sink: list[list[str] | None] | None = None,

@@ -11,9 +11,9 @@ pub struct PlanOptions {
     /// Where partitions begin, as numbers of selected frames, ascending; what lies between two of
     /// them is one partition, but for gaps in the data. Goes before `num_partitions`.
     pub cuts: Option<Vec<usize>>,
-    /// The number of workers, where each partition costs them the same time whatever its size: then
-    /// partitions are large, unless a UDF takes them as a whole.
-    pub large_for: Option<usize>,
+    /// Whether partitions should be large, as where each costs a worker the same time whatever its size;
+    /// unless a UDF takes them as a whole.
+    pub large_partitions: bool,
     /// The largest number of frames in a tile.
     pub tile_depth: Option<usize>,
     /// The shape of a tile on the signal axes; ignored if a UDF needs whole frames.

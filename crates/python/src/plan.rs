@@ -34,12 +34,12 @@ impl PyPlan {
     /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
     #[new]
     ///
-    /// `large_for`: so many workers, which each partition costs the same time, whatever its size.
+    /// `large_partitions`: each costs a worker the same time, whatever its size.
     /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it. `cuts`
     /// are the numbers of selected frames at which partitions begin. `to_sink` has for each UDF the
     /// names of `nav` buffers whose rows go to a sink, as far as they can; None for all.
     #[pyo3(signature = (
-        dataset, udfs, roi=None, large_for=None, tile_depth=None, cuts=None, to_sink=None
+        dataset, udfs, roi=None, large_partitions=false, tile_depth=None, cuts=None, to_sink=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names most of them")]
     fn new(
@@ -47,7 +47,7 @@ impl PyPlan {
         dataset: &PyDataset,
         udfs: &Bound<'_, PyList>,
         roi: Option<PyReadonlyArray1<'_, bool>>,
-        large_for: Option<usize>,
+        large_partitions: bool,
         tile_depth: Option<usize>,
         cuts: Option<Vec<usize>>,
         to_sink: Option<Vec<Option<Vec<String>>>>,
@@ -77,7 +77,7 @@ impl PyPlan {
         let tile = dataset.tile_shape().or(whole);
         let options = PlanOptions {
             num_partitions: dataset.num_partitions(),
-            large_for,
+            large_partitions,
             cuts: cuts.map(sorted),
             tile_depth: tile.map(|(depth, _)| depth),
             tile_shape: tile.map(|(_, sig)| sig.to_vec()),

@@ -519,14 +519,13 @@ def plan_run(
     if resident is not None and not all(bridge and bridge.gets_cupy for bridge in bridges):
         dataset._check_files()
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
-    depth, large_for = None, None
+    depth, large = None, False
     if workers is not None and workers.devices:
         from framefold.arrays.cuda import placement
 
         in_python = [bridge for bridge in bridges if bridge is not None]
         depth = placement.tile_depth(in_python, workers, resident=resident is not None)
-        if not workers.cpus and all(bridge and bridge.gets_cupy for bridge in bridges):
-            large_for = len(workers.devices)
+        large = not workers.cpus and all(bridge and bridge.gets_cupy for bridge in bridges)
         if resident is not None and cuts is None:
             cuts = placement.resident_cuts(bridges)
     passed_on = None
@@ -536,7 +535,7 @@ def plan_run(
             [] if (bridge is None or bridge.is_twin) and finishes_in_python(udf) else names
             for udf, bridge, names in of_udfs
         ]
-    plan = _engine.Plan(frames, planned, flat, large_for, depth, cuts, passed_on)
+    plan = _engine.Plan(frames, planned, flat, large, depth, cuts, passed_on)
     if resident is not None and not any(bridge and bridge.gets_cupy for bridge in bridges):
         dataset = dataset._plain()
     run = Run(dataset, udfs, plan, bridges, mask, threads, workers)

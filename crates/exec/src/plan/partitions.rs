@@ -23,11 +23,11 @@ const FEWEST: u64 = 64;
 const FEWEST_WITH_LARGE_BUFFERS: u64 = 16;
 const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
-/// What large partitions hold, and how many of them there are at least for each worker.
+/// What large partitions hold, and how many of them there are at least: they may be for several workers.
 const LARGE_BYTES: u64 = 4 << 30;
 /// Results of frames in a large partition: workers have them in memory, and those that wait for others.
 const LARGE_RESULT_BYTES: u64 = 256 << 20;
-const FEWEST_LARGE: u64 = 4;
+const FEWEST_LARGE: u64 = 8;
 /// A band of all frames of a partition is at least that large.
 const SMALLEST_BAND_BYTES: u64 = 1 << 20;
 /// The least that partitions hold of sparse data that no user code looks at: kernels are done with
@@ -96,17 +96,17 @@ pub(super) fn choose(
                     && !requirements.iter().any(|r| r.contends),
             };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
-            let large = options.large_for.filter(|_| !whole);
+            let large = options.large_partitions && !whole;
             // What the source reads at least may be all rows of a frame.
             let has_bands = info.base_shape.first() < info.sig_shape.first();
             let by_bands = matches!(frame, FrameSize::Dense(_))
                 && has_bands
                 && options.tile_shape.is_none()
                 && cellwise(jobs, requirements);
-            match (large, work.banded().filter(|_| by_bands)) {
-                (Some(n_workers), _) => work.large(n_workers),
-                (None, Some(banded)) => banded,
-                (None, None) => work.plain(whole),
+            match work.banded().filter(|_| by_bands && !large) {
+                Some(banded) => banded,
+                None if large => work.large(),
+                None => work.plain(whole),
             }
         }
     };
@@ -224,9 +224,8 @@ impl Work {
     }
 
     /// Few large ones.
-    fn large(&self, n_workers: usize) -> Count {
-        let fewest = FEWEST_LARGE.saturating_mul(saturating_u64(n_workers).max(1));
-        let runs = (self.total() / LARGE_BYTES).max(fewest);
+    fn large(&self) -> Count {
+        let runs = (self.total() / LARGE_BYTES).max(FEWEST_LARGE);
         let of_results = self.nav_bytes / LARGE_RESULT_BYTES;
         if of_results > runs {
             let why = format!("up to {} of results each", bytes(LARGE_RESULT_BYTES));
@@ -316,15 +315,14 @@ mod tests {
 
     #[test]
     fn large_ones_have_results_that_fit_in_memory() {
-        // 128 GiB of 128 KiB frames, for one worker and for twenty, and few of them.
+        // 128 GiB of 128 KiB frames, and few of them.
         let all = work(1 << 20, 128 << 10, 4);
         let with_results = |nav_bytes| Work { nav_bytes, ..all };
-        assert_eq!(all.large(1).runs, 32);
-        assert_eq!(all.large(20).runs, 80);
-        assert_eq!(work(64, 4096, 4).large(1).runs, 4);
+        assert_eq!(all.large().runs, 32);
+        assert_eq!(work(64, 4096, 4).large().runs, 8);
         // A number for each frame, and a spectrum of 512 KiB: 256 MiB of them.
-        assert_eq!(with_results(8 << 20).large(1).runs, 32);
-        assert_eq!(with_results(512 << 30).large(1).runs, 2048);
+        assert_eq!(with_results(8 << 20).large().runs, 32);
+        assert_eq!(with_results(512 << 30).large().runs, 2048);
     }
 
     #[test]
