@@ -42,6 +42,7 @@ for (const key of ["ArrowUp", "ArrowLeft", "ArrowLeft"]) await page.keyboard.pre
 found.byKeys = await readout();
 // Profiles, each value by the pointer and by keys.
 await set(page, { "scan.line": wanted.line });
+await scan.getByRole("img", { name: /^Line profile/ }).waitFor(); // it moves what is to be clicked
 await scan.locator("details.ffv-section summary").click();
 for (const [name, n] of [["Line profile", wanted.n], ["Radial profile", 6]]) {
     const curve = scan.getByRole("img", { name: new RegExp(`^${name}`) });
