@@ -13,6 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_REQUIRE_VIRTUALENV := 1
 # Pictures are written to files; there may be no display.
 export MPLBACKEND := Agg
+# Thousands of processes of the tests import the same modules, which are to be compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first interpreter that is new enough; set PYTHON to choose another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
