@@ -85,6 +85,25 @@ def test_where_native_runs_go(local, connected, inline):  # noqa: F811
         assert "2 Dask workers with 2 threads" in context.explain(dataset, udf)
 
 
+def test_its_processes_rest_while_there_is_nothing_to_do(local):  # noqa: F811
+    def seen(dask_worker=None, dask_scheduler=None):
+        import gc
+
+        there = dask_worker or dask_scheduler
+        assert "profile" not in there.periodic_callbacks
+        n_kept = gc.get_freeze_count() if dask_worker is not None else None
+        return there.periodic_callbacks["tick"].callback_time, gc.isenabled(), n_kept
+
+    client = local.executor.client
+    assert client.run_on_scheduler(seen)[0] >= 100
+    interval = dask.config.get("distributed.admin.tick.interval")
+    assert interval == "20ms", "that of the user's other clusters"
+    for milliseconds, collects, n_kept in client.run(seen).values():
+        assert milliseconds >= 100
+        assert collects
+        assert n_kept > 10_000, "each collection looks at all that was imported"
+
+
 def test_several_threads_of_a_worker(inline, tmp_path):  # noqa: F811
     spec = cluster_spec(1, options={"nthreads": 3})
     dataset = raw_file(inline, tmp_path)

@@ -17,12 +17,14 @@ from process_cases import (
 
 pytest.importorskip("distributed")
 
+import dask
 import distributed
 import psutil
 from dask_cases import connected_to, local_processes
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.executor._dask import security as dask_security
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 
 if sys.platform != "linux":
@@ -139,9 +141,11 @@ def test_another_user_is_sent_away(closed):
         assert all(line.startswith("refused") or line == "heard b''" for line in lines), lines
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "tls"])
-def test_certificates_of_others_do_not_count(closed, protocol):
-    others = distributed.Security.temporary() if protocol == "tls" else None
+@pytest.mark.parametrize("whose", ["nobody", "Dask", "another cluster"])
+def test_certificates_of_others_do_not_count(closed, whose):
+    make = {"nobody": lambda: None, "Dask": distributed.Security.temporary}
+    others = make.get(whose, lambda: dask_security.security(None))()
+    protocol = "tcp" if others is None else "tls"
     options = {"security": others, "timeout": 2, "set_as_default": False}
     for place in sorted(closed.here | closed.elsewhere):
         with pytest.raises((OSError, TimeoutError)):
@@ -201,6 +205,24 @@ def test_certificates_of_one_s_own():
         assert cluster.context.executor.client.security is own
     with pytest.raises(InvalidArgumentError, match="security is 'yes'"):
         DaskJobExecutor.make_local(cluster_spec(1), cluster_kwargs={"security": "yes"})
+
+
+@pytest.mark.parametrize("ciphers", [None, "ECDHE-RSA-AES256-GCM-SHA384"])
+def test_keys_are_those_that_configured_ciphers_ask_for(ciphers):
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    settings = {"ciphers": ciphers, "max-version": 1.2}
+    with (
+        dask.config.set(
+            {f"distributed.comm.tls.{name}": value for name, value in settings.items()}
+        ),
+        Watched(spec=cluster_spec(1)) as cluster,
+    ):
+        security = cluster.context.executor.client.security
+    key = load_pem_private_key(security.tls_worker_key.encode(), None)
+    assert isinstance(key, EllipticCurvePrivateKey if ciphers is None else RSAPrivateKey)
 
 
 def test_memory_is_shared_as_before(closed):

@@ -8,19 +8,30 @@ too, every connection needs a certificate that is made for the cluster, and is k
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import dask
 from distributed import Nanny, Scheduler, Security, Worker
 from distributed.utils import import_term
 
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.executor._dask.settings import QUIET
 
 #: Where local clusters listen.
 LOOPBACK = "127.0.0.1"
+#: Who needs certificates.
+ROLES = ("client", "scheduler", "worker")
+#: For how long those that are made for a cluster can be used.
+VALID = timedelta(days=365)
 
 
 class ClosedScheduler(Scheduler):  # type: ignore[misc] # distributed has no types
     """A scheduler without HTTP, which knows no certificates, and tells about tasks."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        with dask.config.set(QUIET):  # read there, and nowhere later
+            super().__init__(*args, **options)
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Start none."""
@@ -54,7 +65,8 @@ def security(given: Any) -> Security:
     if configured.tls_ca_file is not None and configured.require_encryption:
         return configured
     try:
-        return Security.temporary()
+        # Ciphers that are configured may ask for keys of a kind.
+        return _temporary() if configured.tls_ciphers is None else Security.temporary()
     except ImportError as error:
         raise MissingLibraryError(
             "the package 'cryptography' is not installed; without it, other users of this machine "
@@ -62,6 +74,44 @@ def security(given: Any) -> Security:
             "If there are no others, DaskJobExecutor.make_local(cluster_kwargs={'security': "
             "False}) does without it"
         ) from error
+
+
+def _temporary() -> Security:
+    """As :meth:`distributed.Security.temporary`, with a key on the curve P-256.
+
+    That is found in less than a millisecond, where one of RSA takes up to a tenth of a second, and
+    each connection afterwards is cheaper. It is the harder one to break: 128 bits, not 112.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "framefold-dask")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + VALID)
+        .sign(key, hashes.SHA256())
+    )
+    public = certificate.public_bytes(serialization.Encoding.PEM).decode()
+    return Security(
+        require_encryption=True,
+        tls_ca_file=public,
+        **{f"tls_{role}_key": private for role in ROLES},
+        **{f"tls_{role}_cert": public for role in ROLES},
+    )
 
 
 def scheduler_spec(given: Any, dashboard_address: Any, security: Security) -> dict[str, Any]:
