@@ -1,5 +1,7 @@
 """Functions that tests of delayed runs share."""
 
+import time
+
 import numpy as np
 
 from framefold.udf import UDF
@@ -33,6 +35,14 @@ class PerFrame(UDF):
         self.results.total[:] = frame.sum()
         self.results.corner[:] = frame[:2, :3].real
         self.results.names[:] = f"frame {self.meta.slice.origin[0]}"
+
+
+class Slow(PerFrame):
+    """Gives events time to arrive."""
+
+    def process_frame(self, frame):
+        time.sleep(0.01)
+        super().process_frame(frame)
 
 
 class Total(UDF):

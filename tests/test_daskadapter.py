@@ -1,11 +1,8 @@
 """Data sets as Dask arrays."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from dask_scripts import run_script
 from delayed_cases import NAV, SIG, scan, some
 from known_oddities import POSITIONS_WITHOUT_DATA
 
@@ -180,17 +177,7 @@ if __name__ == "__main__":
 
 def test_workers_that_can_read_the_files(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
-    path = tmp_path / "script.py"
-    path.write_text(CLUSTER)
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=tmp_path,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_script(tmp_path, CLUSTER)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "as it should be\n"
 

@@ -2,15 +2,13 @@
 
 import os
 import pickle
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from delayed_cases import NAV, SIG, PerFrame, Total, everything, same_bits, scan, some
+from dask_scripts import run_script
+from delayed_cases import NAV, SIG, PerFrame, Slow, Total, everything, same_bits, scan, some
 from known_oddities import POSITIONS_WITHOUT_DATA
 from sample_udfs import Recorder
 
@@ -115,10 +113,7 @@ if __name__ == "__main__":
 
 
 def test_other_processes(tmp_path):
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT)
-    command = [sys.executable, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_script(tmp_path, SCRIPT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "the same\n"
 
@@ -128,13 +123,13 @@ import sys
 from pathlib import Path
 
 sys.path[:0] = [sys.argv[1]]
-import framefold as ff
 from distributed import Client, LocalCluster
-from test_delayed_schedulers import KINDS, check, check_progress_on_workers
-from framefold.contrib.daskadapter import make_dask_array
-
 
 if __name__ == "__main__":
+    import framefold as ff
+    from test_delayed_schedulers import KINDS, check, check_progress_on_workers
+    from framefold.contrib.daskadapter import make_dask_array
+
     inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster):
@@ -185,29 +180,10 @@ def check_progress_on_workers(ctx):
     assert all(not listeners for listeners in delayed_progress._listeners.values())
 
 
-class Slow(PerFrame):
-    """Gives events time to arrive."""
-
-    def process_frame(self, frame):
-        time.sleep(0.01)
-        super().process_frame(frame)
-
-
 def test_a_cluster(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
-    path = tmp_path / "script.py"
-    path.write_text(CLUSTER)
     folder = os.path.dirname(os.path.abspath(__file__))
-    paths = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, str(path), folder],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_script(tmp_path, CLUSTER, folder, paths=[folder])
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("the same\n")
 
@@ -349,11 +325,7 @@ for udf in (ff.SumUDF(dtype="float64"), Total()):
 
 def test_partial_results_do_not_pile_up(tmp_path):
     pytest.importorskip("resource", reason="this system does not tell the peak of memory")
-    path = tmp_path / "script.py"
-    path.write_text(MEMORY)
-    folder = os.path.dirname(os.path.abspath(__file__))
-    command = [sys.executable, str(path), folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_script(tmp_path, MEMORY, os.path.dirname(os.path.abspath(__file__)))
     assert done.returncode == 0, done.stderr
     # All partial results of 2 MiB or more take 600 MiB at least.
     native, python = map(int, done.stdout.split())

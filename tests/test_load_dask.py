@@ -1,11 +1,10 @@
 """Dask arrays as data sets: each chunk once, whatever the chunks are."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from dask_scripts import run_script
 from delayed_cases import PerFrame, Total, assert_same
 from known_oddities import odd
 from shared_contexts import shared
@@ -191,10 +190,7 @@ if __name__ == "__main__":
 
 def test_a_cluster(tmp_path):
     pytest.importorskip("distributed", reason="distributed is not installed")
-    path = tmp_path / "script.py"
-    path.write_text(CLUSTER)
-    command = [sys.executable, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_script(tmp_path, CLUSTER)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n") == ["broken", "refused", "refused", "the same", ""]
 
@@ -401,7 +397,7 @@ def test_the_scheduler_that_is_set_computes_chunks(inline, data):
     assert asked == [1, 1, 1]
 
 
-def test_nothing_is_left_of_a_data_set(data):
+def test_nothing_is_left_of_a_data_set(tmp_path):
     code = (
         "import gc, weakref, numpy as np, dask.array as da, framefold as ff\n"
         "array = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))\n"
@@ -413,5 +409,5 @@ def test_nothing_is_left_of_a_data_set(data):
         "gc.collect()\n"
         "assert reader() is None\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_script(tmp_path, code)
     assert done.returncode == 0, done.stderr

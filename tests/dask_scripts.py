@@ -1,0 +1,36 @@
+"""Scripts of tests that work with Dask's arrays, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+#: What ``dask.array`` imports wherever it is installed, to know other kinds of arrays. Numba and
+#: pandas come along, which takes a second of the processor's time in each process.
+NOT_NEEDED = ("scipy", "sparse", "xarray")
+
+#: Dask's profiler, and how often it looks at event loops: half of what idle processes of it do.
+QUIET = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+}
+
+
+def run_script(folder, code, *arguments, paths=()):
+    """What came of a script, in a folder of its own; its workers do without those packages, too."""
+    for name in NOT_NEEDED:
+        (folder / f"{name}.py").write_text("raise ImportError('not needed here')\n")
+    path = folder / "script.py"
+    path.write_text(code)
+    given = os.environ.get("PYTHONPATH")
+    paths = [str(folder), *map(str, paths), *([given] if given else [])]
+    return subprocess.run(
+        [sys.executable, str(path), *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
