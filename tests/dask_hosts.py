@@ -1,8 +1,4 @@
-"""Hosts for tests of clusters: network namespaces on a bridge, with file systems of their own.
-
-Run as a script, a host's shell: mounts an empty file system over folders that the host must not
-see, and becomes the command.
-"""
+"""Hosts for tests of clusters: network namespaces on a bridge, with file systems of their own."""
 
 from __future__ import annotations
 
@@ -10,9 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
+from dask_scripts import QUIET
+
+#: Mounts an empty file system over each folder, and becomes the command that follows.
+HIDE = """
+while [ "$1" != -- ]; do mount -t tmpfs tmpfs "$1" || exit 1; shift; done
+shift
+exec "$@"
+"""
 
 
 def sh(*command, check=True):
@@ -40,17 +45,31 @@ def needed():
         sh("ip", "netns", "del", name, check=False)
 
 
-class Network:
-    """A bridge, with this machine at ``.1`` and hosts at ``.2`` and further.
+def free_subnet():
+    """The first three numbers of addresses of no other network, and a descriptor that keeps them.
 
-    Parameters
-    ----------
-    subnet
-        The first three numbers of its addresses.
+    Two bridges of the same addresses would get each other's packets.
     """
+    import fcntl  # there is none on Windows
 
-    def __init__(self, subnet="10.213.77"):
-        self.subnet = subnet
+    for number in range(77, 177):
+        path = os.path.join(tempfile.gettempdir(), f"framefold-subnet-{number}")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+        else:
+            return f"10.213.{number}", descriptor
+    pytest.fail("all subnets are taken")
+
+
+class Network:
+    """A bridge, with this machine at ``.1`` and hosts at ``.2`` and further."""
+
+    def __init__(self):
+        self.subnet, self._taken = free_subnet()
+        subnet = self.subnet
         self.id = uuid.uuid4().hex[:4]
         self.bridge = f"ffb{self.id}"
         self.hosts = []
@@ -86,6 +105,7 @@ class Network:
             sh("ip", "link", "del", host.outer, check=False)
             sh("ip", "netns", "del", host.name, check=False)
         sh("ip", "link", "del", self.bridge, check=False)
+        os.close(self._taken)
 
     def __enter__(self):
         return self
@@ -116,22 +136,15 @@ class Host:
 
     def run(self, command, *, log, hidden=()):
         """Start a command on this host, which does not see what is in the folders ``hidden``."""
-        shell = [sys.executable, os.path.abspath(__file__), os.pathsep.join(map(str, hidden))]
         enter = ["ip", "netns", "exec", self.name, "unshare", "-m"]
-        process = subprocess.Popen([*enter, *shell, *command], stdout=log, stderr=log)
+        shell = ["sh", "-c", HIDE, "sh", *map(str, hidden), "--"]
+        environment = {**os.environ, **QUIET}
+        process = subprocess.Popen(
+            [*enter, *shell, *command], stdout=log, stderr=log, env=environment
+        )
         self.network.processes.append(process)
         return process
 
     def cut_off(self):
         """Take the link down: no packet comes through, and nobody is told."""
         sh("ip", "link", "set", self.outer, "down")
-
-
-def _become(hidden, command):
-    for folder in filter(None, hidden.split(os.pathsep)):
-        sh("mount", "-t", "tmpfs", "tmpfs", folder)
-    os.execvp(command[0], command)
-
-
-if __name__ == "__main__":
-    _become(sys.argv[1], sys.argv[2:])

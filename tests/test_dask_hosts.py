@@ -18,6 +18,7 @@ pytest.importorskip("distributed")
 
 from dask_cases import raw_file, scheduler_address
 from dask_hosts import Network, needed
+from dask_scripts import QUIET
 from executor_cases import assert_same
 
 import framefold as ff
@@ -29,35 +30,41 @@ pytestmark = pytest.mark.usefixtures("hard_limit")
 
 
 class Where(UDF):
-    """On which host each frame was processed; takes its time."""
+    """On which host of a network each frame was processed; takes its time."""
 
-    def __init__(self, seconds=0.0):
-        super().__init__(seconds=seconds)
+    def __init__(self, address, seconds):
+        super().__init__(address=address, seconds=seconds)
 
     def get_result_buffers(self):
         return {"host": self.buffer(kind="nav", dtype=object)}
 
     def process_frame(self, frame):
         time.sleep(self.params.seconds)
-        self.results.host[:] = own_address()
+        self.results.host[:] = own_address(self.params.address)
 
 
-def own_address():
-    """The address of the host that this is called on."""
+def own_address(other):
+    """The address by which the host that this is called on reaches another one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.213.77.1", 1))  # sends nothing
+        probe.connect((other, 1))  # sends nothing
         return probe.getsockname()[0]
 
 
 class Cluster:
-    """A scheduler on this machine, and workers on hosts of their own."""
+    """A scheduler on this machine, and workers on hosts of their own.
+
+    Some of them see the data; what is in the folder ``secret``, none of them sees.
+    """
 
     def __init__(self, folder):
-        self.data = folder / "data"
+        self.data, self.secret = folder / "data", folder / "secret"
         self.data.mkdir()
+        self.secret.mkdir()
         self.folder = folder
         self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
         self.network = Network()
+        #: The hosts of the workers that see the data, and of those that do not.
+        self.seeing, self.blind = [], []
         try:
             self.start_scheduler()
         except BaseException:
@@ -70,7 +77,8 @@ class Cluster:
         file = self.folder / "scheduler.json"
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
-        process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        environment = {**os.environ, **QUIET}
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
         self.network.processes.append(process)
         self.address = scheduler_address(file)
 
@@ -82,46 +90,60 @@ class Cluster:
         scratch = self.folder / host.address
         scratch.mkdir()
         command += ["--local-directory", str(scratch), "--host", host.address]
-        host.run(command, log=self.log, hidden=() if sees_data else (self.data,))
+        hidden = (self.secret,) if sees_data else (self.secret, self.data)
+        host.run(command, log=self.log, hidden=hidden)
+        (self.seeing if sees_data else self.blind).append(host)
         return host
+
+    @property
+    def n_workers(self):
+        """How many there are."""
+        return len(self.seeing) + len(self.blind)
 
     def close(self):
         self.network.close()
         self.log.close()
 
 
-@pytest.fixture
-def cluster(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Of two hosts that see the data, and one that does not; tests add others."""
     needed()
-    cluster = Cluster(tmp_path)
-    yield cluster
-    cluster.close()
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        for sees_data in (True, True, False):
+            cluster.add_worker(sees_data=sees_data)
+        yield cluster
+    finally:
+        cluster.close()
     assert not any(process.poll() is None for process in cluster.network.processes)
 
 
-def connect(cluster, n_workers):
+def connect(cluster):
     executor = DaskJobExecutor.connect(cluster.address)
-    assert eventually(lambda: executor.n_workers == n_workers, 60)
+    assert eventually(lambda: executor.n_workers == cluster.n_workers, 60)
     return ff.Context(executor=executor)
+
+
+def addresses(hosts):
+    return {host.address for host in hosts}
 
 
 def test_partitions_are_processed_where_the_data_are(cluster):
     inline = ff.Context.make_with("inline")
-    seeing = [cluster.add_worker(sees_data=True) for _ in range(2)]
-    blind = cluster.add_worker(sees_data=False)
     dataset = raw_file(inline, cluster.data, num_partitions=21)
     udfs = [Level(offset=1), ff.StdDevUDF()]
     expected = inline.run_udf(dataset, udfs)
-    with connect(cluster, 3) as ctx:
-        results = ctx.run_udf(dataset, [*udfs, Where(0.02)])
+    with connect(cluster) as ctx:
+        results = ctx.run_udf(dataset, [*udfs, Where(cluster.network.address, 0.02)])
         assert_same(results[:2], expected)
-        assert set(results[2]["host"].data.flat) == {host.address for host in seeing}
+        assert set(results[2]["host"].data.flat) == addresses(cluster.seeing)
         # Native kernels alone run there, too.
         assert_same([ctx.run_udf(dataset, ff.StdDevUDF())], [expected[1]])
         # What is in memory travels: then all take part.
         memory = ctx.load("memory", data=dataset_array(cluster), num_partitions=42, sig_dims=2)
-        results = ctx.run_udf(memory, [*udfs, Where(0.1)])
-        hosts = {host.address for host in (*seeing, blind)}
+        results = ctx.run_udf(memory, [*udfs, Where(cluster.network.address, 0.1)])
+        hosts = addresses([*cluster.seeing, *cluster.blind])
         assert set(results[2]["host"].data.flat) == hosts
 
 
@@ -133,51 +155,31 @@ def dataset_array(cluster):
 
 def test_nobody_has_the_data(cluster):
     inline = ff.Context.make_with("inline")
-    hosts = [cluster.add_worker(sees_data=False) for _ in range(2)]
-    dataset = raw_file(inline, cluster.data)
-    with connect(cluster, 2) as ctx:
+    dataset = raw_file(inline, cluster.secret)
+    with connect(cluster) as ctx:
         begin = time.monotonic()
         with pytest.raises(WorkerError, match="no worker of the Dask scheduler") as caught:
             ctx.run_udf(dataset, Level())
         assert time.monotonic() - begin < 20
     message = str(caught.value)
-    assert all(host.address in message for host in hosts)
-    assert str(cluster.data / "scan.raw") in message
+    assert all(host in message for host in addresses([*cluster.seeing, *cluster.blind]))
+    assert str(cluster.secret / "scan.raw") in message
 
 
 def test_a_worker_that_comes_late(cluster):
     inline = ff.Context.make_with("inline")
-    first = cluster.add_worker(sees_data=True)
     dataset = raw_file(inline, cluster.data, num_partitions=42)
-    with connect(cluster, 1) as ctx:
-        steps = ctx.run_udf_iter(dataset, [Level(), Where(0.4)])
+    with connect(cluster) as ctx:
+        steps = ctx.run_udf_iter(dataset, [Level(), Where(cluster.network.address, 0.8)])
         next(steps)
         late = cluster.add_worker(sees_data=True)
         blind = cluster.add_worker(sees_data=False)
         *_, results = steps
     assert_same([results[0]], [inline.run_udf(dataset, Level())])
     hosts = set(results[1]["host"].data.flat)
-    assert hosts == {first.address, late.address}
+    assert late.address in hosts
+    assert hosts == addresses(cluster.seeing)
     assert blind.address not in hosts
-
-
-def test_a_host_that_is_cut_off(cluster):
-    inline = ff.Context.make_with("inline")
-    hosts = [cluster.add_worker(sees_data=True) for _ in range(2)]
-    dataset = raw_file(inline, cluster.data, num_partitions=42)
-    expected = inline.run_udf(dataset, [Level(offset=4), ff.StdDevUDF()])
-    with connect(cluster, 2) as ctx:
-        begin = time.monotonic()
-        steps = ctx.run_udf_iter(dataset, [Level(offset=4), ff.StdDevUDF(), Where(0.2)])
-        for _ in range(6):
-            next(steps)
-        hosts[0].cut_off()
-        *_, results = steps
-        assert time.monotonic() - begin < 60
-    assert_same(results.buffers[:2], expected)
-    processed = list(results[2]["host"].data.flat)
-    assert processed.count(hosts[0].address) < processed.count(hosts[1].address)
-    assert set(processed) == {host.address for host in hosts}
 
 
 def test_hosts_see_what_they_are_to_see(cluster, tmp_path):
@@ -189,3 +191,28 @@ def test_hosts_see_what_they_are_to_see(cluster, tmp_path):
         process = host.run([sys.executable, "-c", code], log=cluster.log, hidden=hidden)
         assert process.wait(20) == found
     assert os.path.exists(cluster.data / "file")
+
+
+def test_a_host_that_is_cut_off(cluster):
+    """The last test, as that host does not come back."""
+    inline = ff.Context.make_with("inline")
+    hosts = addresses(cluster.seeing)
+    dataset = raw_file(inline, cluster.data, num_partitions=42)
+    expected = inline.run_udf(dataset, [Level(offset=4), ff.StdDevUDF()])
+    with connect(cluster) as ctx:
+        begin = time.monotonic()
+        steps = ctx.run_udf_iter(
+            dataset, [Level(offset=4), ff.StdDevUDF(), Where(cluster.network.address, 0.2)]
+        )
+        for _ in range(6):
+            next(steps)
+        lost = cluster.seeing.pop(0)
+        lost.cut_off()
+        *_, results = steps
+        assert time.monotonic() - begin < 60
+    assert_same(results.buffers[:2], expected)
+    processed = list(results[2]["host"].data.flat)
+    assert all(
+        processed.count(lost.address) < processed.count(host.address) for host in cluster.seeing
+    )
+    assert set(processed) == hosts
