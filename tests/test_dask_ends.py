@@ -34,6 +34,7 @@ from dask_cases import (
     assert_usable,
     local,  # noqa: F401 - a fixture
     local_processes,
+    ready_processes,
     scratch,
 )
 from tornado.ioloop import IOLoop
@@ -300,6 +301,15 @@ def die(_number):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def both_ready(context):
+    """Wait for two workers, of which none may be about to be replaced."""
+    executor = context.executor
+    assert eventually(
+        lambda: sorted(ready_processes(executor)) == sorted(local_processes(executor))
+    )
+    assert eventually(lambda: executor.n_workers == 2, 40)
+
+
 def test_a_copy_that_is_lost_is_made_again(tmp_path):
     """One worker is stuck, the one that gets a copy of what it has dies: a third one does it."""
     executor = DaskJobExecutor.make_local(cluster_spec(3))
@@ -311,7 +321,7 @@ def test_a_copy_that_is_lost_is_made_again(tmp_path):
         assert (tmp_path / "begun").read_text() == "xxx"
 
 
-def test_a_failure_after_another_worker_was_faster_does_not_count(tmp_path):
+def test_a_failure_after_another_worker_was_faster_does_not_count(local, tmp_path):  # noqa: F811
     merged = tmp_path / "merged"
 
     def fail_late(_number):
@@ -319,16 +329,15 @@ def test_a_failure_after_another_worker_was_faster_does_not_count(tmp_path):
             time.sleep(0.01)
         raise ZeroDivisionError("only the first time")
 
-    with ff.Context(executor=DaskJobExecutor.make_local(cluster_spec(2))) as ctx:
-        ctx.executor.client.wait_for_workers(2)
-        udf = Counted(file=str(tmp_path / "begun"), actions=[fail_late])
-        with ctx.run_udf_iter(frames(ctx, 150, 150), udf) as steps:
-            for results in steps:
-                if results.damage.data[2]:
-                    merged.touch()
-                last = results
-        assert last[0]["number"].data.tolist() == list(range(150))
-        assert (tmp_path / "begun").read_text() == "xx"
+    both_ready(local)
+    udf = Counted(file=str(tmp_path / "begun"), actions=[fail_late])
+    with local.run_udf_iter(frames(local, 150, 150), udf) as steps:
+        for results in steps:
+            if results.damage.data[2]:
+                merged.touch()
+            last = results
+    assert last[0]["number"].data.tolist() == list(range(150))
+    assert (tmp_path / "begun").read_text() == "xx"
 
 
 def test_a_time_limit_does_not_hold_for_what_another_worker_has_done(tmp_path):
@@ -340,28 +349,26 @@ def test_a_time_limit_does_not_hold_for_what_another_worker_has_done(tmp_path):
         assert result.tolist() == list(range(250))
 
 
-def test_a_worker_that_was_late_once_is_used_again(tmp_path):
+def test_a_worker_that_was_late_once_is_used_again(local, tmp_path):  # noqa: F811
     """It is the only one left when the faster one stops working."""
 
     def wait(_number):
         time.sleep(6)
 
-    with ff.Context(executor=DaskJobExecutor.make_local(cluster_spec(2))) as ctx:
-        ctx.executor.client.wait_for_workers(2)
+    class Held(Counted):
+        def process_frame(self, frame):
+            if self.meta.slice.origin[0] == 120:
+                with open(self.params.file + "-2", "a") as file:
+                    file.write("x")
+                if os.path.getsize(self.params.file + "-2") == 1:
+                    time.sleep(1000)
+            super().process_frame(frame)
 
-        class Held(Counted):
-            def process_frame(self, frame):
-                if self.meta.slice.origin[0] == 120:
-                    with open(self.params.file + "-2", "a") as file:
-                        file.write("x")
-                    if os.path.getsize(self.params.file + "-2") == 1:
-                        time.sleep(1000)
-                super().process_frame(frame)
-
-        udf = Held(file=str(tmp_path / "begun"), actions=[wait])
-        result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
-        assert result.tolist() == list(range(150))
-        assert (tmp_path / "begun-2").read_text() == "xx"
+    both_ready(local)
+    udf = Held(file=str(tmp_path / "begun"), actions=[wait])
+    result = local.run_udf(frames(local, 150, 150), udf)["number"].data
+    assert result.tolist() == list(range(150))
+    assert (tmp_path / "begun-2").read_text() == "xx"
 
 
 def test_a_run_that_waits_for_a_worker_which_an_ended_run_keeps_busy(tmp_path):

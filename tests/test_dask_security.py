@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from process_cases import (
@@ -213,16 +215,33 @@ def test_keys_are_those_that_configured_ciphers_ask_for(ciphers):
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    settings = {"ciphers": ciphers, "max-version": 1.2}
-    with (
-        dask.config.set(
-            {f"distributed.comm.tls.{name}": value for name, value in settings.items()}
-        ),
-        Watched(spec=cluster_spec(1)) as cluster,
-    ):
-        security = cluster.context.executor.client.security
+    settings = {"comm.tls.ciphers": ciphers, "comm.tls.max-version": 1.2}
+    with dask.config.set({f"distributed.{name}": value for name, value in settings.items()}):
+        security = dask_security.security(None)
     key = load_pem_private_key(security.tls_worker_key.encode(), None)
     assert isinstance(key, EllipticCurvePrivateKey if ciphers is None else RSAPrivateKey)
+    assert (security.require_encryption, security.tls_ciphers) == (True, ciphers)
+    # Both sides show a certificate, and each is what the other one asks for.
+    listening = security.get_listen_args("scheduler")["ssl_context"]
+    connecting = security.get_connection_args("worker")["ssl_context"]
+    assert listening.verify_mode == connecting.verify_mode == ssl.CERT_REQUIRED
+    assert shaken_hands(connecting, listening)
+
+
+def shaken_hands(connecting, listening):
+    """Whether two ends come to trust each other."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        connecting.wrap_bio(to_client, to_server),
+        listening.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    left = list(ends)
+    for _ in range(10):
+        for end in tuple(left):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                left.remove(end)
+    return not left
 
 
 def test_memory_is_shared_as_before(closed):
