@@ -41,6 +41,12 @@ def inline():
     return ff.Context.make_with("inline")
 
 
+@pytest.fixture(scope="module")
+def in_memory(inline, data):
+    """Results of the same data without Dask."""
+    return inline.run_udf(dataset=inline.load("memory", data=data, sig_dims=2), udf=udfs())
+
+
 @pytest.fixture(scope="module", params=["inline", "threads", "delayed"])
 def ctx(request):
     with ff.Context.make_with(request.param) as context:
@@ -89,7 +95,7 @@ def computed(results):
 
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
 @pytest.mark.parametrize("min_size", [0, 5000, None])
-def test_every_chunk_is_computed_once(inline, ctx, data, chunks, min_size):
+def test_every_chunk_is_computed_once(inline, ctx, data, in_memory, chunks, min_size):
     array, seen = watched(data, chunks)
     dataset = ctx.load("dask", array, sig_dims=2, min_size=min_size)
     results = ctx.run_udf(dataset=dataset, udf=udfs())
@@ -99,8 +105,7 @@ def test_every_chunk_is_computed_once(inline, ctx, data, chunks, min_size):
     expected = inline.run_udf(dataset=dataset, udf=udfs())
     for mine, other in zip(results, expected, strict=True):
         assert_same(mine, other, "executors")
-    in_memory = inline.load("memory", data=data, sig_dims=2)
-    close(results, inline.run_udf(dataset=in_memory, udf=udfs()))
+    close(results, in_memory)
 
 
 @pytest.mark.parametrize("chunks", ["boxes of the scan", "everything cut", "parts of rows"])
