@@ -95,10 +95,13 @@ def test_its_processes_rest_while_there_is_nothing_to_do(local):  # noqa: F811
         return there.periodic_callbacks["tick"].callback_time, gc.isenabled(), n_kept
 
     client = local.executor.client
+    client.wait_for_workers(2, timeout=60)
     assert client.run_on_scheduler(seen)[0] >= 100
     interval = dask.config.get("distributed.admin.tick.interval")
     assert interval == "20ms", "that of the user's other clusters"
-    for milliseconds, collects, n_kept in client.run(seen).values():
+    found = client.run(seen).values()
+    assert len(found) == 2
+    for milliseconds, collects, n_kept in found:
         assert milliseconds >= 100
         assert collects
         assert n_kept > 10_000, "each collection looks at all that was imported"
