@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Dask looks 50 times a second how long its event loop takes to come round, which is half of what
+#: Dask looks 50 times a second how long its event loop takes to come round, which is most of what
 #: an idle process does. It warns of loops that hang for 3 seconds: twice a second is often enough.
 QUIET: dict[str, Any] = {
     "distributed.admin.tick.interval": "500ms",
