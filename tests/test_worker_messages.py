@@ -7,14 +7,13 @@ import pickle
 import socket
 import sys
 import threading
-from multiprocessing.connection import Connection
 
 import pytest
 from process_cases import open_files
 from sample_udfs import Level
 
 from framefold.executor._processes import channels
-from framefold.executor._processes.channels import Channel
+from framefold.executor._processes.channels import TOGETHER, Channel, Connection
 from framefold.executor._processes.slots import MappedSlots, Slots
 from framefold.executor._wire import code, pickles
 
@@ -62,6 +61,23 @@ def test_descriptors_arrive_with_their_message(ends):
     assert [os.pread(each, 16, 0) for each in received] == [b"what was written"] * 2
     for each in received:
         os.close(each)
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, TOGETHER, TOGETHER + 1, 5_000_000])
+def test_messages_of_any_length_arrive_whole(ends, n_bytes):
+    ours, theirs = ends
+    data = os.urandom(n_bytes)
+    sending = threading.Thread(target=lambda: [theirs.send((data, n)) for n in range(3)])
+    sending.start()
+    assert [ours.receive() for _ in range(3)] == [((data, n), []) for n in range(3)]
+    sending.join()
+    theirs.close()
+    theirs.close()
+    for end, error in ((ours, EOFError), (theirs, OSError)):
+        with pytest.raises(error):
+            end.receive()
+    with pytest.raises(OSError, match="closed"):
+        theirs.send(("more",))
 
 
 def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():

@@ -17,7 +17,6 @@ versions that was tried with.
 from __future__ import annotations
 
 import inspect
-import subprocess
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -41,6 +40,8 @@ def before_threads_end(function: Callable[[], object]) -> None:
 
 def interpreter_flags() -> list[str]:
     """The options that this interpreter was started with, such as ``-O`` and ``-W``."""
+    import subprocess  # takes longer than what else is imported here
+
     nothing: Callable[[], list[str]] = list
     return getattr(subprocess, "_args_from_interpreter_flags", nothing)()
 

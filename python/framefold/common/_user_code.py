@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import dis
 import sys
-import sysconfig
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache, lru_cache, partial
-from pathlib import Path, PurePath
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: A module, and the names of what is used of it.
 Use = tuple[ModuleType, set[str]]
@@ -205,12 +206,13 @@ def _arguments(code: CodeType, instructions: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
-#: Where the modules of libraries are.
-_LIBRARIES = tuple(
-    path
-    for key in ("stdlib", "platstdlib", "purelib", "platlib")
-    if (path := sysconfig.get_path(key)) is not None
-)
+@cache
+def _libraries() -> tuple[str, ...]:
+    """Where the modules of libraries are."""
+    import sysconfig  # many a worker process does without, and without pathlib
+
+    keys = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple(path for key in keys if (path := sysconfig.get_path(key)) is not None)
 
 
 def is_of_user(name: str | None) -> bool:
@@ -229,13 +231,17 @@ def _lies_outside(name: str) -> bool:
     if file is None:  # built into Python, or made by the program
         return name.partition(".")[0] not in sys.stdlib_module_names
     # Packages may be installed for one user, and systems have other folders for them.
+    from pathlib import PurePath
+
     folders = PurePath(file).parts
     in_library = "site-packages" in folders or "dist-packages" in folders
-    return not (in_library or file.startswith(_LIBRARIES) or _is_installed(name, file))
+    return not (in_library or file.startswith(_libraries()) or _is_installed(name, file))
 
 
 def _is_installed(name: str, file: str) -> bool:
     """Whether a file lies in a folder that packages were installed in, as by ``pip --target``."""
+    from pathlib import Path, PurePath
+
     depth = name.count(".") + PurePath(file).name.startswith("__init__.")
     folders = Path(file).parents
     return depth < len(folders) and name.partition(".")[0] in _installed_in(folders[depth])

@@ -6,7 +6,6 @@ belong to the fingerprint, as do the functions that it calls.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -95,7 +94,9 @@ def fingerprint(function: FunctionType) -> str:
     UncertainError
         If it uses something of which there is no telling; names it.
     """
-    parts = hashlib.sha256()
+    from hashlib import sha256  # which loads a large library
+
+    parts = sha256()
     for each in functions_of(function):
         parts.update(repr((_code(each.__code__), getattr(each, MARK, None))).encode())
         for default in (*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).items()):
@@ -126,7 +127,9 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise UncertainError(name)
-        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        from hashlib import sha256
+
+        digest = sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{name}={value.dtype!r}{value.shape}{digest};"
     if isinstance(value, Enum):
         return f"{name}={value!r}{_value('', value.value)};"
