@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -105,7 +104,9 @@ class Wanted(NamedTuple):
             [options_of(function) for function in self.functions],
             self.makes_frames,
         )
-        return hashlib.sha256(repr(plain).encode()).hexdigest()
+        from hashlib import sha256  # which loads a large library
+
+        return sha256(repr(plain).encode()).hexdigest()
 
 
 def _plain(member: Member) -> tuple[Any, ...]:
