@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -131,6 +132,8 @@ def sleep_in_python(_frame):
 
 
 def sleep_with_the_lock(_frame):
+    if sys.platform == "win32":
+        ctypes.PyDLL("kernel32").Sleep(1_000_000)
     ctypes.PyDLL(None).sleep(1000)
 
 

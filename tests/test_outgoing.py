@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import threading
@@ -17,6 +16,7 @@ from process_cases import (
     gone,
     hard_limit,  # noqa: F401 - a fixture
     open_files,
+    sleep_with_the_lock,
 )
 
 import framefold as ff
@@ -133,7 +133,7 @@ class Stuck(Offset):
 
     def process_partition(self, partition):
         open(self.params.file, "w").close()
-        re.match(r"(a|a)*b", "a" * 60)
+        sleep_with_the_lock(partition)
 
 
 class Waiting(Offset):
