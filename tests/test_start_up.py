@@ -10,15 +10,19 @@ HEAVY = [
     "dask",
     "dataclasses",
     "distributed",
+    "hashlib",
     "importlib.metadata",
     "inspect",
     "logging",
     "matplotlib",
+    "multiprocessing",
     "numba",
+    "numpy.ma",
     "pathlib",
     "scipy",
     "sparse",
     "sparseconverter",
+    "subprocess",
     "tempfile",
     "tqdm",
     "uuid",
@@ -63,6 +67,39 @@ def test_no_heavy_library_is_imported():
     imported = set(done.stdout.split())
     assert "framefold.udf.sum" in imported
     assert not imported & {*HEAVY, *LAZY}
+
+
+IN_A_WORKER = """
+import sys
+import cloudpickle, numpy as np
+before = set(sys.modules)
+import framefold as ff
+
+class Modules(ff.UDF):
+    def get_result_buffers(self):
+        return {"names": self.buffer(kind="single", dtype=object)}
+
+    def process_partition(self, partition):
+        self.results.names[:] = " ".join(sys.modules)
+
+    def merge(self, dest, src):
+        dest.names[:] = src.names
+
+with ff.Context.make_with("processes", cpus=1) as ctx:
+    dataset = ctx.load("memory", data=np.ones((2, 2, 4, 4)), num_partitions=1)
+    (names,) = ctx.run_udf(dataset=dataset, udf=Modules())["names"].data
+    print(*set(names.split()) - before)
+"""
+
+
+def test_no_heavy_library_is_imported_in_a_worker():
+    """Beside what NumPy and cloudpickle import."""
+    command = [sys.executable, "-c", IN_A_WORKER]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stdout.split())
+    assert "framefold.udf.engine.bridge" in imported
+    assert not imported & {*HEAVY}
 
 
 def test_all_names_at_the_top_can_be_imported():
