@@ -67,6 +67,31 @@ def check(
     assert np.all(rgba[sure & there][..., 3] == 255)
 
 
+def check_means(
+    shown: dict[str, Any], values: np.ndarray, display: dict[str, Any], table: np.ndarray
+) -> None:
+    """Where pixels are smaller than those of the canvas, it shows means of 2 x 2 or more."""
+    wide = 1 / shown["k"]
+    n = int(np.ceil(wide - 0.01))
+    assert n > 1
+    sums, sure = np.zeros(()), np.ones((), bool)
+    inside = at_pixels(shown, values.shape)[2]
+    for i, j in np.ndindex(n, n):
+        # A part of the canvas's pixel is where its whole would be if it lay elsewhere.
+        by = {"top": (i + 0.5) / n - 0.5, "left": (j + 0.5) / n - 0.5}
+        part = {**shown, **{side: shown[side] - by[side] for side in by}}
+        index, sure_part, _ = at_pixels(part, values.shape)
+        sums, sure = sums + values[index], sure & sure_part
+    t = spread(sums / n**2, display) * 256
+    fine = np.abs(t - np.round(t)) > 1e-3
+    seen = sure & inside & fine
+    assert seen.mean() > 0.2
+    rgba = rgba_of(shown)
+    off = np.abs(rgba[..., :3] - table[np.minimum(255, t.astype(int))]).max(axis=2)
+    assert off[seen].max() == 0
+    assert np.all(rgba[seen][:, 3] == 255)
+
+
 def check_vectors(
     shown: dict[str, Any], field: np.ndarray, display: dict[str, Any], table: np.ndarray
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser_cases import PICTURES, drive, viewer
-from canvas_pixels import check, check_vectors, table_of, tables
+from canvas_pixels import check, check_means, check_vectors, table_of, tables
 from canvas_pixels import disk as disk_in
 from real_files import real_file
 
@@ -138,6 +138,21 @@ def test_the_canvas_shows_the_picture_of_numpy(webgl: bool, scan: Path, counts: 
     check_vectors(
         vectors["scan"], field, vectors["display"]["scan"]["display"], tables["direction"]
     )
+
+
+def test_where_several_pixels_fall_on_one_their_mean_is_shown(tmp_path: Path) -> None:
+    # More columns than the canvas has points.
+    frames = np.random.default_rng(6).integers(0, 200, (1, 2, 500, 900), dtype=np.uint16)
+    np.save(tmp_path / "large.npy", frames)
+    states = [{"name": "linear", "changes": {"pattern.display.scale": "linear"}}]
+    with viewer(tmp_path / "large.npy") as (link, _):
+        found = drive("pixels.mjs", url=link, states=states, webgl=True)
+    assert found["painter"] == "webgl2"
+    assert found["errors"] == []
+    (shown,) = found["shown"]
+    display = shown["display"]["pattern"]["display"]
+    table = tables()[display["colormap"]]
+    check_means(shown["pattern"], frames.mean(axis=(0, 1)), display, table)
 
 
 # --- Every control -------------------------------------------------------------------------------

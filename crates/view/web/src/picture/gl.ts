@@ -3,6 +3,7 @@
 import type { Lut, Norm } from "./colour.ts";
 import type { Picture } from "./decode.ts";
 import { isVector } from "./decode.ts";
+import type { Scale } from "./limits.ts";
 import type { Painter } from "./painter.ts";
 import type { View } from "./view.ts";
 
@@ -15,8 +16,54 @@ void main() {
     gl_Position = vec4(corner * 2.0 - 1.0, 0.0, 1.0);
 }`;
 
+/** What a shader is compiled for: where the processor draws, it computes for each pixel also what is not taken. */
+interface Kind {
+    scale: Scale;
+    vectors: boolean;
+    /** Whether several pixels fall on one of the screen. */
+    means: boolean;
+}
+
+const LINEAR = "clamp((value - low) / (high - low), 0.0, 1.0)";
+const SPREAD: Record<Scale, string> = {
+    linear: LINEAR,
+    log: "value <= low ? 0.0 : clamp((log(value) - log(low)) / (log(high) - log(low)), 0.0, 1.0)",
+    sqrt: `sqrt(${LINEAR})`,
+    power: `pow(${LINEAR}, gamma)`,
+};
+
+const ONE = `
+    vec2 value = at(first);
+    if (!there(value)) return;`;
+
+const MEAN = `
+    vec2 wide = step_ / stride;
+    ivec2 n = clamp(ivec2(ceil(wide - 0.01)), ivec2(1), ivec2(8));
+    vec2 sum = vec2(0.0);
+    int found = 0;
+    for (int i = 0; i < n.y; i++) {
+        for (int j = 0; j < n.x; j++) {
+            vec2 v = at(first + ((vec2(j, i) + 0.5) / vec2(n) - 0.5) * wide);
+            if (there(v)) {
+                sum += v;
+                found++;
+            }
+        }
+    }
+    if (found == 0) return;
+    vec2 value = sum / float(found);`;
+
+const VECTOR = `
+    float turn = atan(value.r, value.g) / 6.283185307179586;
+    int entry = int(floor((turn - floor(turn)) * 256.0)) & 255;
+    colour = vec4(texelFetch(lut, ivec2(entry, 0), 0).rgb * spread(length(value)), 1.0);`;
+
+const NUMBER = `
+    int entry = min(255, int(floor(spread(value.r) * 256.0)));
+    colour = vec4(texelFetch(lut, ivec2(entry, 0), 0).rgb, 1.0);`;
+
 // `origin + place * step` is a place in the picture, in its own pixels.
-const FRAGMENT = `#version 300 es
+const fragment = ({ scale, vectors, means }: Kind) => `#version 300 es
 precision highp float;
 precision highp int;
 uniform highp sampler2D values;
@@ -30,57 +77,27 @@ uniform float height;
 uniform float low;
 uniform float high;
 uniform float gamma;
-uniform int scale;
-uniform bool vectors;
 out vec4 colour;
 
 float spread(float value) {
-    if (scale == 1) return value <= low ? 0.0 : clamp((log(value) - log(low)) / (log(high) - log(low)), 0.0, 1.0);
-    float t = clamp((value - low) / (high - low), 0.0, 1.0);
-    return scale == 2 ? sqrt(t) : scale == 3 ? pow(t, gamma) : t;
+    return ${SPREAD[scale]};
+}
+
+vec2 at(vec2 place) {
+    return texelFetch(values, clamp(ivec2(floor(place)), ivec2(0), size - 1), 0).rg;
+}
+
+bool there(vec2 v) {
+    return v.r > -2.9e38${vectors ? " && v.g > -2.9e38" : ""};
 }
 
 void main() {
     vec2 screen = vec2(gl_FragCoord.x, height - gl_FragCoord.y);
     vec2 place = origin + screen * step_;
-    if (any(lessThan(place, vec2(0.0))) || any(greaterThanEqual(place, whole))) {
-        colour = vec4(0.0);
-        return;
-    }
-    vec2 first = place / stride;
-    // Where several pixels fall on one of the screen, their mean is shown.
-    vec2 wide = step_ / stride;
-    ivec2 n = clamp(ivec2(ceil(wide - 0.01)), ivec2(1), ivec2(8));
-    vec2 sum = vec2(0.0);
-    int found = 0;
-    for (int i = 0; i < n.y; i++) {
-        for (int j = 0; j < n.x; j++) {
-            vec2 offset = (vec2(j, i) + 0.5) / vec2(n) - 0.5;
-            vec2 at = n.x * n.y == 1 ? first : first + offset * wide;
-            vec2 v = texelFetch(values, clamp(ivec2(floor(at)), ivec2(0), size - 1), 0).rg;
-            if (v.r > -2.9e38 && (!vectors || v.g > -2.9e38)) {
-                sum += v;
-                found++;
-            }
-        }
-    }
-    if (found == 0) {
-        colour = vec4(0.0);
-        return;
-    }
-    vec2 value = sum / float(found);
-    if (vectors) {
-        float turn = atan(value.r, value.g) / 6.283185307179586;
-        int entry = int(floor((turn - floor(turn)) * 256.0)) & 255;
-        float brightness = spread(length(value));
-        colour = vec4(texelFetch(lut, ivec2(entry, 0), 0).rgb * brightness, 1.0);
-    } else {
-        int entry = min(255, int(floor(spread(value.r) * 256.0)));
-        colour = vec4(texelFetch(lut, ivec2(entry, 0), 0).rgb, 1.0);
-    }
+    colour = vec4(0.0);
+    if (any(lessThan(place, vec2(0.0))) || any(greaterThanEqual(place, whole))) return;
+    vec2 first = place / stride;${means ? MEAN : ONE}${vectors ? VECTOR : NUMBER}
 }`;
-
-const SCALES = { linear: 0, log: 1, sqrt: 2, power: 3 } as const;
 
 function compiled(gl: WebGL2RenderingContext, kind: number, text: string): WebGLShader {
     const shader = gl.createShader(kind)!;
@@ -89,12 +106,44 @@ function compiled(gl: WebGL2RenderingContext, kind: number, text: string): WebGL
     return shader;
 }
 
+/** A shader that is compiled, and where its uniforms are. */
+class Program {
+    private readonly program: WebGLProgram;
+    private readonly places = new Map<string, WebGLUniformLocation | null>();
+
+    constructor(
+        private readonly gl: WebGL2RenderingContext,
+        kind: Kind,
+    ) {
+        const program = gl.createProgram()!;
+        gl.attachShader(program, compiled(gl, gl.VERTEX_SHADER, VERTEX));
+        gl.attachShader(program, compiled(gl, gl.FRAGMENT_SHADER, fragment(kind)));
+        gl.linkProgram(program);
+        if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
+            throw new Error(`the shader was refused: ${gl.getProgramInfoLog(program)}`);
+        }
+        this.program = program;
+    }
+
+    use(): void {
+        this.gl.useProgram(this.program);
+    }
+
+    at(name: string): WebGLUniformLocation | null {
+        let place = this.places.get(name);
+        if (place === undefined) {
+            place = this.gl.getUniformLocation(this.program, name);
+            this.places.set(name, place);
+        }
+        return place;
+    }
+}
+
 export class GlPainter implements Painter {
     readonly kind = "webgl2";
-    private readonly program: WebGLProgram;
+    private readonly programs = new Map<string, Program>();
     private readonly values: WebGLTexture;
     private readonly table: WebGLTexture;
-    private readonly places = new Map<string, WebGLUniformLocation | null>();
     private picture: Picture | undefined;
     private lut: Lut | undefined;
     /** Subtracted from values before they are rounded to 32 bits, so that small differences of large ones stay. */
@@ -103,14 +152,6 @@ export class GlPainter implements Painter {
     private fromBase = false;
 
     constructor(private readonly gl: WebGL2RenderingContext) {
-        const program = gl.createProgram()!;
-        gl.attachShader(program, compiled(gl, gl.VERTEX_SHADER, VERTEX));
-        gl.attachShader(program, compiled(gl, gl.FRAGMENT_SHADER, FRAGMENT));
-        gl.linkProgram(program);
-        if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) {
-            throw new Error(`the shader was refused: ${gl.getProgramInfoLog(program)}`);
-        }
-        this.program = program;
         this.values = this.texture();
         this.table = this.texture();
         gl.bindVertexArray(gl.createVertexArray());
@@ -119,8 +160,11 @@ export class GlPainter implements Painter {
 
     paint(picture: Picture, lut: Lut, norm: Norm, view: View, density: number): void {
         const { gl } = this;
+        const step = 1 / (view.k * density);
+        const means = Math.ceil(step / Math.min(...picture.stride) - 0.01) > 1;
+        const program = this.program({ scale: norm.scale, vectors: isVector(picture), means });
         gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
-        gl.useProgram(this.program);
+        program.use();
         gl.activeTexture(gl.TEXTURE0);
         gl.bindTexture(gl.TEXTURE_2D, this.values);
         const fromBase = norm.scale !== "log" && !isVector(picture);
@@ -131,19 +175,17 @@ export class GlPainter implements Painter {
             gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGB8, 256, 1, 0, gl.RGB, gl.UNSIGNED_BYTE, lut);
             this.lut = lut;
         }
-        gl.uniform1i(this.at("values"), 0);
-        gl.uniform1i(this.at("lut"), 1);
-        gl.uniform2f(this.at("origin"), view.ox, view.oy);
-        gl.uniform1f(this.at("step_"), 1 / (view.k * density));
-        gl.uniform2f(this.at("stride"), picture.stride[1], picture.stride[0]);
-        gl.uniform2f(this.at("whole"), view.cols, view.rows);
-        gl.uniform2i(this.at("size"), picture.cols, picture.rows);
-        gl.uniform1f(this.at("height"), gl.drawingBufferHeight);
-        gl.uniform1f(this.at("low"), norm.low - this.base);
-        gl.uniform1f(this.at("high"), norm.high - this.base);
-        gl.uniform1f(this.at("gamma"), norm.gamma);
-        gl.uniform1i(this.at("scale"), SCALES[norm.scale]);
-        gl.uniform1i(this.at("vectors"), isVector(picture) ? 1 : 0);
+        gl.uniform1i(program.at("values"), 0);
+        gl.uniform1i(program.at("lut"), 1);
+        gl.uniform2f(program.at("origin"), view.ox, view.oy);
+        gl.uniform1f(program.at("step_"), step);
+        gl.uniform2f(program.at("stride"), picture.stride[1], picture.stride[0]);
+        gl.uniform2f(program.at("whole"), view.cols, view.rows);
+        gl.uniform2i(program.at("size"), picture.cols, picture.rows);
+        gl.uniform1f(program.at("height"), gl.drawingBufferHeight);
+        gl.uniform1f(program.at("low"), norm.low - this.base);
+        gl.uniform1f(program.at("high"), norm.high - this.base);
+        gl.uniform1f(program.at("gamma"), norm.gamma);
         gl.drawArrays(gl.TRIANGLES, 0, 3);
     }
 
@@ -156,13 +198,14 @@ export class GlPainter implements Painter {
         this.gl.getExtension("WEBGL_lose_context")?.loseContext();
     }
 
-    private at(name: string): WebGLUniformLocation | null {
-        let place = this.places.get(name);
-        if (place === undefined) {
-            place = this.gl.getUniformLocation(this.program, name);
-            this.places.set(name, place);
+    private program(kind: Kind): Program {
+        const key = JSON.stringify(kind);
+        let program = this.programs.get(key);
+        if (!program) {
+            program = new Program(this.gl, kind);
+            this.programs.set(key, program);
         }
-        return place;
+        return program;
     }
 
     private texture(): WebGLTexture {
