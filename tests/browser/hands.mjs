@@ -2,15 +2,21 @@
 
 /** What hands do on a page. */
 export function hands(page, keyboard) {
+    /** As Tab would, once it is there to be seen: what is hidden takes no focus, and keys would go elsewhere. */
+    async function focus(control) {
+        await control.waitFor();
+        await control.focus();
+    }
+
     async function press(control) {
         if (!keyboard) return control.click();
-        await control.focus();
+        await focus(control);
         await page.keyboard.press("Enter");
     }
 
     async function write(field, value) {
         if (keyboard) {
-            await field.focus();
+            await focus(field);
             await page.keyboard.press("Control+A");
             await page.keyboard.type(String(value));
             await page.keyboard.press("Enter");
@@ -24,7 +30,7 @@ export function hands(page, keyboard) {
     async function choose(box, value) {
         if (!keyboard) return box.selectOption(value);
         const places = await box.evaluate((node, value) => [node.selectedIndex, [...node.options].findIndex((one) => one.value === value)], value);
-        await box.focus();
+        await focus(box);
         const key = places[1] > places[0] ? "ArrowDown" : "ArrowUp";
         for (let i = 0; i < Math.abs(places[1] - places[0]); i++) await page.keyboard.press(key);
     }
@@ -32,7 +38,7 @@ export function hands(page, keyboard) {
     /** Moves what can be taken hold of to the right and down by so many points, or keys. */
     async function move(handle, right, down) {
         if (keyboard) {
-            await handle.focus();
+            await focus(handle);
             for (let i = 0; i < right; i++) await page.keyboard.press("ArrowRight");
             for (let i = 0; i < down; i++) await page.keyboard.press("ArrowDown");
             return;
