@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ DIST = os.environ.get("FRAMEFOLD_VIEW_DIST")
 #: Where pictures of the page are left for people; by default they go with the test.
 PICTURES = os.environ.get("FRAMEFOLD_VIEW_PICTURES")
 LIMIT = 240
-#: Where the browser listens that is there for several scripts.
-_endpoint: str | None = None
+#: What runs the scripts, all in one browser: to start one takes longer than most of them.
+_runner: subprocess.Popen[str] | None = None
 
 
 def chromium() -> str:
@@ -62,27 +63,30 @@ def install() -> None:
         stamp.touch()
 
 
-@contextmanager
-def shared_browser() -> Iterator[None]:
-    """One browser for all that is driven meanwhile: to start one takes longer than most tests."""
-    global _endpoint
-    with subprocess.Popen(
-        ["node", "browser.mjs", chromium()],
-        cwd=HERE,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            _endpoint = process.stdout.readline().strip()
-            assert _endpoint.startswith("ws://"), "the browser did not start"
-            yield
-        finally:
-            _endpoint = None
+def runner() -> subprocess.Popen[str]:
+    """The process that runs the scripts: it begins with the first one, or anew if it has ended."""
+    global _runner
+    if _runner is None or _runner.poll() is not None:
+        _runner = subprocess.Popen(
+            ["node", "browser.mjs"],
+            cwd=HERE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    return _runner
+
+
+def close_browser() -> None:
+    """Ends the browser, and what runs scripts in it."""
+    global _runner
+    process, _runner = _runner, None
+    if process is not None:
+        with process:
+            assert process.stdin is not None
             # It ends with its input, also if the tests are killed.
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
             try:
                 process.wait(LIMIT)
             finally:
@@ -91,17 +95,21 @@ def shared_browser() -> Iterator[None]:
 
 def drive(script: str, **wanted: Any) -> Any:
     """What a script of the folder `browser` finds; `wanted` are its arguments."""
-    wanted = {"chromium": chromium(), "browser": _endpoint, "dist": DIST, **wanted}
-    ended = subprocess.run(
-        ["node", script],
-        cwd=HERE,
-        input=json.dumps(wanted),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-    )
-    assert ended.returncode == 0, ended.stderr[-4000:]
-    found = json.loads(ended.stdout)
+    wanted = {"chromium": chromium(), "dist": DIST, **wanted}
+    process = runner()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps({"script": script, "wanted": wanted}), file=process.stdin, flush=True)
+    answers, _, _ = select.select([process.stdout], [], [], LIMIT)
+    line = process.stdout.readline() if answers else ""
+    if not line:
+        process.kill()
+        close_browser()
+    assert answers, f"{script} does not end"
+    assert line, f"{script} ended what runs it"
+    answer = json.loads(line)
+    assert "failed" not in answer, answer["failed"][-4000:]
+    found = answer["found"]
     assert found["foreign"] == [], "the page asked other hosts"
     return found
 

@@ -93,13 +93,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one_browser() -> Iterator[None]:
-    """One browser for all tests of a module; skips them where there is none."""
-    from browser_cases import shared_browser
+    """One browser for all tests of a process; skips them where there is none."""
+    from browser_cases import chromium, close_browser
 
-    with shared_browser():
-        yield
+    chromium()
+    yield
+    close_browser()
 
 
 @pytest.fixture(params=["inline", "threads"])

@@ -48,4 +48,3 @@ await exact(page);
 await press(panel.getByRole("button", { name: "It is a line" }));
 await panel.waitFor({ state: "hidden" });
 tell({ ...found, foreign: all.flatMap(({ foreign }) => foreign), errors: all.flatMap(({ errors }) => errors) });
-await browser.close();

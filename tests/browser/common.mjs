@@ -3,20 +3,48 @@ import { chromium } from "playwright-core";
 import { readFileSync } from "node:fs";
 import { FLAGS, FLAGS_WITHOUT_WEBGL } from "./flags.mjs";
 
-/** What the test in Python wants: on the standard input, as JSON. */
-export const wanted = JSON.parse(readFileSync(0, "utf8"));
+/** What the test in Python wants of the script that runs. */
+export let wanted = {};
 
 const LIMIT_MS = 30_000;
 
-/** The browser that is there for all scripts, or one of its own. */
+/** The browser that is there for all scripts. */
+let shared;
+/** What the script that runs has opened, and what it has found. */
+let opened = [];
+let found;
+
+export function begin(of) {
+    wanted = of;
+    opened = [];
+    found = undefined;
+}
+
+/** Closes what a script has left, and says what it found, or why it failed. */
+export async function end(failed) {
+    for (const one of opened.reverse()) await one.close().catch(() => {});
+    if (failed === undefined && found === undefined) failed = "it has not said what it found";
+    return failed === undefined ? { found } : { failed };
+}
+
+/** The browser that is there for all scripts, or one without WebGL. */
 export async function launch({ webgl = true } = {}) {
-    if (webgl && wanted.browser) return chromium.connect(wanted.browser);
-    return chromium.launch({ executablePath: wanted.chromium, args: webgl ? FLAGS : FLAGS_WITHOUT_WEBGL });
+    if (webgl && shared?.isConnected()) return shared;
+    const browser = await chromium.launch({ executablePath: wanted.chromium, args: webgl ? FLAGS : FLAGS_WITHOUT_WEBGL });
+    if (webgl) shared = browser;
+    else opened.push(browser);
+    return browser;
 }
 
 /** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. */
 export async function open(browser, url, options = {}) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
+    opened.push({
+        close: async () => {
+            await context.unrouteAll({ behavior: "ignoreErrors" });
+            await context.close();
+        },
+    });
     const page = await context.newPage();
     const seen = { foreign: [], errors: [] };
     const own = new URL(url).host;
@@ -69,6 +97,8 @@ export async function exact(page, panes = ["pattern", "scan"]) {
 
 export const state = (page) => page.evaluate(() => JSON.parse(document.querySelector(".ffv").framefold.state()));
 export const counts = (page) => page.evaluate(() => document.querySelector(".ffv").framefold.counts());
+/** How many pictures were painted; not what `counts` has of each. */
+export const painted = (page) => page.evaluate(() => document.querySelector(".ffv").framefold.counts().painted);
 export const place = (page, pane, y, x) =>
     page.evaluate(([pane, y, x]) => document.querySelector(".ffv").framefold.place(pane, y, x), [pane, y, x]);
 
@@ -101,10 +131,11 @@ export async function set(page, changes) {
 
 /** Does something after which a pane shows another picture, and waits until that is exact. */
 export async function follows(page, pane, action) {
-    const gens = async () => (await counts(page)).paints.filter((paint) => paint.pane === pane).map(({ gen }) => gen);
-    const before = (await gens()).at(-1);
+    const newest = () =>
+        page.evaluate((pane) => document.querySelector(".ffv").framefold.counts().paints.findLast((paint) => paint.pane === pane)?.gen, pane);
+    const before = await newest();
     await action();
-    await until(gens, (now) => now.at(-1) !== before);
+    await until(newest, (now) => now !== before);
     await exact(page, [pane]);
 }
 
@@ -124,8 +155,8 @@ export class Steps {
 }
 
 /** Tells the test in Python what was found. */
-export function tell(found) {
-    process.stdout.write(JSON.stringify(found));
+export function tell(what) {
+    found = what;
 }
 
 /** Waits until `check` holds of what `get` gives. */

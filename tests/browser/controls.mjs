@@ -1,5 +1,5 @@
 // Every control is used, once by mouse and once by keyboard, and what it does is looked at.
-import { Steps, counts, exact, launch, open, state, tell, until, wanted } from "./common.mjs";
+import { Steps, exact, launch, open, painted, state, tell, until, wanted } from "./common.mjs";
 import { hands } from "./hands.mjs";
 
 const keyboard = wanted.by === "keyboard";
@@ -21,9 +21,9 @@ const handle = (of, index, id) => of.locator(`.ffv-shape >> nth=${index}`).locat
 
 /** Does something after which the pane's picture is another one, and waits for it. */
 async function follows(name, action) {
-    const before = (await counts(page)).painted;
+    const before = await painted(page);
     await action();
-    await until(() => counts(page), (now) => now.painted > before);
+    await until(() => painted(page), (now) => now > before);
     await exact(page, [name]);
     const trouble = await page.locator(".ffv-trouble:visible").allTextContents();
     if (trouble.length) throw new Error(trouble.join("; "));
@@ -395,4 +395,3 @@ await step("Tab comes to every control", async () => {
     return all;
 });
 tell({ steps: steps.done, ...seen });
-await browser.close();

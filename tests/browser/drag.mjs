@@ -52,4 +52,3 @@ tell({
     painter: after.painter,
     ...seen,
 });
-await browser.close();

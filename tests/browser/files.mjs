@@ -90,4 +90,3 @@ await trouble.waitFor();
 found.replaced = await trouble.textContent();
 found.stays = { name: "line.npy", facts: "scan 4 × 16", display: (await state(page)).scan.display, ...(await drawn(page, "scan")) };
 tell({ ...found, ...seen });
-await browser.close();

@@ -38,4 +38,3 @@ await stop.waitFor({ state: "hidden" });
 await follows(page, "scan", () => choose(box("scan"), "mean"));
 found.last = { display: (await state(page)).scan.display, ...(await drawn(page, "scan")) };
 tell({ ...found, ...seen });
-await browser.close();

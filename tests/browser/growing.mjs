@@ -23,4 +23,3 @@ await exact(page);
 found.notes.push(await notes());
 found.again = await scan();
 tell({ ...found, ...seen });
-await browser.close();

@@ -1,5 +1,5 @@
 // The widget in JupyterLab: a cell makes it, the pointer and keys move its detector.
-import { counts, drawn, exact, follows, launch, open, place, state, tell, until, wanted } from "./common.mjs";
+import { drawn, exact, follows, launch, open, painted, place, state, tell, until, wanted } from "./common.mjs";
 
 const browser = await launch();
 const { page, seen } = await open(browser, wanted.url, { viewport: { width: 1400, height: 1400 } });
@@ -21,7 +21,7 @@ const found = { first: await shown(), cells: [await cells.count()] };
 
 // By the pointer.
 const { cy, cx } = found.first.state.scan.query.detector[0].shape;
-const before = (await counts(page)).painted;
+const before = await painted(page);
 const from = await place(page, "pattern", cy, cx);
 await page.mouse.move(from.x, from.y);
 await page.mouse.down();
@@ -33,7 +33,7 @@ await follows(page, "scan", async () => {
 });
 await page.mouse.up();
 await exact(page);
-found.painted = (await counts(page)).painted - before;
+found.painted = (await painted(page)) - before;
 found.dragged = await shown();
 
 // By keys that are commands of JupyterLab elsewhere: cells above and below, and one less.
@@ -52,4 +52,3 @@ await follows(page, "scan", () => page.getByLabel("Channel of the scan image").s
 found.own = await shown();
 if (wanted.folder) await page.screenshot({ path: `${wanted.folder}/jupyterlab.png` });
 tell({ ...found, ...seen });
-await browser.close();

@@ -1,5 +1,5 @@
 // The viewer over links that are slow, have a prefix, break, or lead to a viewer that ends.
-import { counts, drawn, exact, launch, open, place, set, stalePaints, state, tell, until, wanted } from "./common.mjs";
+import { counts, drawn, exact, launch, open, painted, place, set, stalePaints, state, tell, until, wanted } from "./common.mjs";
 import { hands } from "./hands.mjs";
 import { proxy } from "./proxy.mjs";
 
@@ -135,13 +135,12 @@ if (wanted.what === "cut") {
     await page.locator(".ffv-lost:visible").waitFor();
     found.words = await page.locator(".ffv-lost").textContent();
     between.mend();
-    const painted = (await counts(page)).painted;
+    const before = await painted(page);
     await hands(page, true).press(page.getByRole("button", { name: "Reconnect" }));
     await page.locator(".ffv-lost").waitFor({ state: "hidden" });
-    await until(() => counts(page), (now) => now.painted > painted);
+    await until(() => painted(page), (now) => now > before);
     await exact(page);
     found.shape = (await state(page)).scan.query.detector[0].shape;
 }
 tell({ ...found, ...seen });
-await browser.close();
 between.close();

@@ -48,4 +48,3 @@ found.saved.push((await state(page)).marks);
 await press(button);
 found.again = await until(both, ({ pattern, scan }) => pattern.length > 0 && scan.length > 0);
 tell({ ...found, ...seen });
-await browser.close();

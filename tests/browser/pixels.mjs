@@ -22,4 +22,3 @@ for (const { name, changes } of wanted.states) {
     shown.push(found);
 }
 tell({ shown, colormaps, painter: (await counts(page)).painter, ...seen });
-await browser.close();

@@ -78,4 +78,3 @@ for (let i = 0; i < 12; i++) await page.keyboard.press("ArrowDown");
 found.zoomed = { both: await state(page), cursor: await readout() };
 for (const pane of ["scan", "pattern"]) found.zoomed[pane] = await drawn(page, pane);
 tell({ ...found, ...seen });
-await browser.close();

@@ -19,4 +19,3 @@ for (const { name, changes, click } of wanted.views) {
     await page.screenshot({ path: `${wanted.folder}/${name}.png`, fullPage: true });
 }
 tell({ words, ...seen });
-await browser.close();

@@ -32,5 +32,4 @@ found.words = await page.locator(".ffv-lost:visible").textContent();
 await page.evaluate(() => window.end());
 found.left = await page.locator("#cell").innerText();
 tell({ ...found, ...seen });
-await browser.close();
 close();
