@@ -72,7 +72,7 @@ def test_a_phase_is_found_by_ptychography40(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("ptychography40", reason="ptychography40 is not installed")
     pytest.importorskip("numba", reason="numba is not installed; ptychography40 needs it")
-    printed = run("examples/single_side_band.py", "--scan", "32", "--out", "out", folder=tmp_path)
+    printed = run("examples/single_side_band.py", "--scan", "28", "--out", "out", folder=tmp_path)
     assert pictures(tmp_path / "out") == ["phase"]
     match = re.search(r"correlation with the true phase ([\d.]+)", printed)
     assert match is not None
