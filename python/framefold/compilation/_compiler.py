@@ -79,7 +79,7 @@ def _check_that_nothing_is_returned(wanted: Wanted) -> None:
 
 
 def _overload(entry: Any) -> Any:
-    made = numba.njit(nogil=True, error_model="python")(entry)
+    made = numba.njit(nogil=True, error_model="python", **_types.ONLY_LINKED)(entry)
     signature = (nt.intp,) * N_ARGUMENTS
     made.compile(signature)
     return made.overloads[signature]

@@ -250,6 +250,9 @@ def _type_of_function(function: Any, c: Any) -> Any:
     return nt.Dispatcher(dispatcher(function, options))
 
 
+#: Without functions by which the interpreter and C call them: only compiled code does.
+ONLY_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 _dispatchers: dict[int, tuple[Any, Options, Any]] = {}
 
 
@@ -264,6 +267,7 @@ def dispatcher(function: FunctionType, options: Options) -> Any:
         error_model="python",
         nogil=True,
         pipeline_class=Compiler,
+        **ONLY_LINKED,
     )(function)
     if MARK in vars(function):
         _dispatchers[id(function)] = (function, options, made)

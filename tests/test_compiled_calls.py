@@ -1,0 +1,75 @@
+"""Compiled functions that call others: themselves, each other, and such as need the interpreter."""
+
+import numpy as np
+import pytest
+from compiled_cases import both, cache  # noqa: F401
+
+import framefold as ff
+
+pytest.importorskip("numba")
+
+DATA = np.arange(6 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@ff.compiled
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+@ff.compiled
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+@ff.compiled
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+@ff.compiled
+def said(n):
+    print("got", n)
+    return said_with(n, "more") + 1
+
+
+@ff.compiled
+def said_with(n, text):
+    print(text, n + 1)
+    return n
+
+
+@pytest.fixture(params=[factorial, is_even, said])
+def function(request):
+    return request.param
+
+
+class Calls(ff.UDF):
+    def get_result_buffers(self):
+        return {"a": self.buffer("nav", dtype="float64"), "b": self.buffer("nav", dtype="float64")}
+
+
+def test_functions_that_call_functions(ctx, capfd, function):
+    class Both(Calls):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.a[0] = function(3)
+            self.results.b[0] = function(int(frame[0, 0]) % 7)
+
+    found = both(ctx, DATA, Both)
+    values = DATA[:, :, 0, 0].reshape(-1).astype(int) % 7
+    if function is factorial:
+        expected = [1, 1, 2, 6, 24, 120, 720]
+        np.testing.assert_array_equal(found["a"], 6)
+        np.testing.assert_array_equal(found["b"], np.take(expected, values))
+    elif function is is_even:
+        np.testing.assert_array_equal(found["a"], 0)
+        np.testing.assert_array_equal(found["b"], values % 2 == 0)
+    else:
+        np.testing.assert_array_equal(found["b"], values + 1)
+        lines = [f"got 3\nmore 4\ngot {n}\nmore {n + 1}\n" for n in values]
+        assert capfd.readouterr().out == "".join(lines) * 2  # compiled, and in the interpreter
