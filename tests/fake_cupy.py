@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import math
 import os
 import sys
 import threading
@@ -139,10 +141,13 @@ def visible_devices():
 machine = Machine(n_devices=visible_devices())
 
 
-def destroyed(device):
-    """A stream or an event: with CuPy, a message to standard error where the device is broken."""
-    if machine is not None:  # at the end of the interpreter
-        machine.n_destroyed_broken += device in machine.broken
+def destroyed(device, of):
+    """A stream or an event: with CuPy, a message to standard error where the device is broken.
+
+    It may be one of an earlier test, and is looked up in the machine that it was made on.
+    """
+    if of is not None:  # as where it was refused
+        of.n_destroyed_broken += device in of.broken
 
 
 class Device:
@@ -177,10 +182,10 @@ class Marker:
 class Event:
     def __init__(self, block=False, disable_timing=False):
         machine.check()
-        self.marker, self.device = None, machine.device
+        self.marker, self.device, self.machine = None, machine.device, machine
 
     def __del__(self):
-        destroyed(self.device)
+        destroyed(getattr(self, "device", 0), getattr(self, "machine", None))
 
     def record(self, stream=None):
         with machine.lock:
@@ -201,13 +206,13 @@ class Stream:
     def __init__(self, null=False, non_blocking=False):
         machine.check()
         self.ops = deque()
-        self.device = machine.device
+        self.device, self.machine = machine.device, machine
         machine.streams.add(self)
         self._before = []
         machine.streams.add(self)
 
     def __del__(self):
-        destroyed(getattr(self, "device", 0))
+        destroyed(getattr(self, "device", 0), getattr(self, "machine", None))
 
     def add(self, kind, work):
         with machine.lock:
@@ -223,7 +228,8 @@ class Stream:
         machine.check(self.device)
         kind, work = self.ops[0]
         machine.meets(kind, self.device)
-        time.sleep(machine.seconds.get(kind, 0))
+        if kind in machine.seconds:
+            time.sleep(machine.seconds[kind])
         with np.errstate(all="ignore"):  # devices do not warn
             work()
         self.ops.popleft()  # not before: Ctrl-C may come here, and others wait for it
@@ -308,10 +314,20 @@ def alloc_pinned_memory(size):
     return pinned
 
 
+@functools.cache
+def bytes_type(n_bytes):
+    """Kept, as making a class takes longer than most of what is done with its memory."""
+    return ctypes.c_ubyte * n_bytes
+
+
+def n_elements(shape):
+    return math.prod(shape) if isinstance(shape, tuple | list) else int(shape)
+
+
 def _numpy_at(pointer, shape, dtype):
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = (ctypes.c_ubyte * n_bytes).from_address(pointer.ptr)
-    return np.frombuffer(raw, dtype=dtype, count=int(np.prod(shape))).reshape(shape)
+    n, dtype = n_elements(shape), np.dtype(dtype)
+    raw = bytes_type(n * dtype.itemsize).from_address(pointer.ptr)
+    return np.frombuffer(raw, dtype=dtype, count=n).reshape(shape)
 
 
 class ndarray:
@@ -320,7 +336,7 @@ class ndarray:
     def __init__(self, shape, dtype=float, memptr=None, *, view=None, base=None):
         self.base = base
         if memptr is None:
-            memptr = alloc(max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize))
+            memptr = alloc(max(1, n_elements(shape) * np.dtype(dtype).itemsize))
         self.data = memptr
         self.device_id = memptr.device_id
         self.np = _numpy_at(memptr, shape, dtype) if view is None else view
