@@ -291,7 +291,6 @@ class Server:
 def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     """Work for the process at the other end of the channel until it is gone."""
     set_up_process(lifeline)
-    gc.collect()
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
     channel = connect(handle)
     # A fork in user code must not inherit it: the main process would not notice our end.
