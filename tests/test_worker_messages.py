@@ -7,6 +7,7 @@ import pickle
 import socket
 import sys
 import threading
+import tracemalloc
 
 import pytest
 from process_cases import open_files
@@ -78,6 +79,22 @@ def test_messages_of_any_length_arrive_whole(ends, n_bytes):
             end.receive()
     with pytest.raises(OSError, match="closed"):
         theirs.send(("more",))
+
+
+def test_a_long_message_is_in_memory_once(ends):
+    ours, theirs = (end.connection for end in ends)
+    data = bytes(32 << 20)
+    sending = threading.Thread(target=theirs.send_bytes, args=(data,))
+    tracemalloc.start()
+    try:
+        sending.start()
+        received = ours.recv_bytes()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    sending.join()
+    assert received == data
+    assert peak < 1.5 * len(data)
 
 
 def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():

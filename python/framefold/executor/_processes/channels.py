@@ -11,6 +11,7 @@ one when its time is over.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pickle
 import select
@@ -33,6 +34,9 @@ SMALL = 32 << 10 if sys.platform == "linux" else 1 << 10
 
 #: So many bytes are copied behind their number, to be sent at once.
 TOGETHER = 16 << 10
+
+#: So many bytes are asked for at once: memory is taken for all of them, before any is there.
+PART = 256 << 10
 
 #: How long the sending thread may take to notice that the channel is shut, in seconds.
 PATIENCE = 5.0
@@ -93,14 +97,14 @@ class Connection:
             left = left[os.write(self.fileno(), left) :]
 
     def _read(self, n_bytes: int) -> bytes:
-        parts = []
+        whole = io.BytesIO()  # gives away what it has; parts that are joined are there twice
         while n_bytes:
-            part = os.read(self.fileno(), n_bytes)
+            part = os.read(self.fileno(), min(n_bytes, PART))
             if not part:
                 raise EOFError("the other end is closed")
-            parts.append(part)
+            whole.write(part)
             n_bytes -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return whole.getvalue()
 
 
 class Channel:
