@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from format_udfs import Asks
@@ -431,6 +434,33 @@ def test_masked_pixels_are_no_numbers(ctx, counts):
     # Where nothing is masked, there is a number for each.
     dataset = ctx.load("memory", data=np.ma.masked_array(counts), sig_dims=2)
     np.testing.assert_array_equal(frames(ctx, dataset), counts.reshape(20, 6, 7))
+
+
+WHILE_IT_IS_IMPORTED = """
+import sys, threading, time
+import numpy as np, framefold as ff
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy.ma.extras":
+            reached.set()
+            time.sleep(0.3)
+
+reached = threading.Event()
+sys.meta_path.insert(0, Slow())
+ctx, data = ff.Context.make_with("inline"), np.ones((2, 2, 4, 4))
+assert "numpy.ma" not in sys.modules
+threading.Thread(target=__import__, args=["numpy.ma"]).start()
+assert reached.wait(60) and "numpy.ma" in sys.modules
+ctx.load("memory", data=data)
+"""
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="imports it by itself")
+def test_another_thread_may_be_importing_masked_arrays():
+    command = [sys.executable, "-c", WHILE_IT_IS_IMPORTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_matrices_of_numpy_are_arrays(ctx, counts):

@@ -143,9 +143,9 @@ def _on_host(data: Any) -> Any:
         )
     if is_sparse(data):
         return data
-    # Where nothing has imported its class, it is none of those; importing it takes 15 ms.
-    masked = sys.modules.get("numpy.ma")
-    if masked is not None and masked.is_masked(data):
+    # Where nothing has imported its class, it is none of those; importing it takes 15 ms. NumPy
+    # waits for another thread that is importing it.
+    if "numpy.ma" in sys.modules and np.ma.is_masked(data):
         raise InvalidArgumentError(
             "data has masked pixels, and frames have a number for each; use data.filled(…), and "
             "corrections=CorrectionSet(excluded_pixels=…) for pixels that no frame has"
