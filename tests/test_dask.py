@@ -34,6 +34,8 @@ import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources
+from framefold.executor._dask.security import ClosedScheduler
+from framefold.executor._dask.settings import quiet
 from framefold.executor._dask.workers import Batch, ClusterTasks, WorkerState
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
@@ -105,6 +107,43 @@ def test_its_processes_rest_while_there_is_nothing_to_do(local):  # noqa: F811
         assert milliseconds >= 100
         assert collects
         assert n_kept > 10_000, "each collection looks at all that was imported"
+
+
+def set_ticks(**times):
+    return dask.config.set({f"distributed.admin.tick.{key}": each for key, each in times.items()})
+
+
+def test_it_is_looked_often_where_short_delays_are_to_be_told():
+    for limit, milliseconds in (("3s", "500"), ("10s", "500"), ("240ms", "40"), (30, "20")):
+        with set_ticks(limit=limit):
+            assert quiet()["distributed.admin.tick.interval"] == f"{milliseconds} ms"
+    with set_ticks(interval="2s"):
+        assert quiet()["distributed.admin.tick.interval"] == "2000 ms"
+
+
+def test_clusters_that_start_at_once_leave_settings_as_they_are(monkeypatch):
+    """The second one starts while the first one does, and is there later."""
+    begun, seconds_begun, done = (threading.Event() for _ in range(3))
+
+    def first(*_, **__):
+        begun.set()
+        seconds_begun.wait(0.3)
+
+    def second(*_, **__):
+        seconds_begun.set()
+        done.wait(60)
+
+    calls = iter((first, second))
+    monkeypatch.setattr(distributed.Scheduler, "__init__", lambda *_: next(calls)())
+    before = dict(dask.config.get("distributed.admin.tick"))
+    threads = [threading.Thread(target=ClosedScheduler) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    threads[0].join()
+    done.set()
+    threads[1].join()
+    assert dask.config.get("distributed.admin.tick") == before
 
 
 def test_several_threads_of_a_worker(inline, tmp_path):  # noqa: F811

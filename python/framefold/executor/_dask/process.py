@@ -13,7 +13,7 @@ import pickle
 import sys
 from typing import Any
 
-from framefold.executor._dask.settings import QUIET
+from framefold.executor._dask.settings import quiet
 from framefold.executor._processes.channels import connect
 from framefold.executor._processes.serving import set_up_process
 
@@ -34,7 +34,7 @@ async def _work(startup_data: bytes) -> None:
 
     if dask.config.get("logging", None) is None:
         dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
-    dask.config.set(QUIET)
+    dask.config.set(quiet())
     logging.getLogger("distributed.worker").addFilter(_shorten)
     from framefold.executor._dask import work as dask_work  # noqa: F401 - while there is nothing to do
     from framefold.executor._dask.security import worker

@@ -7,6 +7,7 @@ too, every connection needs a certificate that is made for the cluster, and is k
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from distributed import Nanny, Scheduler, Security, Worker
 from distributed.utils import import_term
 
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
-from framefold.executor._dask.settings import QUIET
+from framefold.executor._dask.settings import quiet
 
 #: Where local clusters listen.
 LOOPBACK = "127.0.0.1"
@@ -24,13 +25,15 @@ LOOPBACK = "127.0.0.1"
 ROLES = ("client", "scheduler", "worker")
 #: For how long those that are made for a cluster can be used.
 VALID = timedelta(days=365)
+#: Held while settings of the whole process are others: no thread restores those of another one.
+CONFIGURING = threading.Lock()
 
 
 class ClosedScheduler(Scheduler):  # type: ignore[misc] # distributed has no types
     """A scheduler without HTTP, which knows no certificates, and tells about tasks."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        with dask.config.set(QUIET):  # read there, and nowhere later
+        with CONFIGURING, dask.config.set(quiet()):  # read there, and nowhere later
             super().__init__(*args, **options)
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
