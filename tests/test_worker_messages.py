@@ -14,7 +14,7 @@ from process_cases import open_files
 from sample_udfs import Level
 
 from framefold.executor._processes import channels
-from framefold.executor._processes.channels import TOGETHER, Channel, Connection
+from framefold.executor._processes.channels import TOGETHER, Channel, Connection, over_socket
 from framefold.executor._processes.slots import MappedSlots, Slots
 from framefold.executor._wire import code, pickles
 
@@ -79,6 +79,23 @@ def test_messages_of_any_length_arrive_whole(ends, n_bytes):
             end.receive()
     with pytest.raises(OSError, match="closed"):
         theirs.send(("more",))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="messages go over pipes")
+def test_time_limits_of_other_sockets_do_not_hold():
+    socket.setdefaulttimeout(0.01)
+    try:
+        ours, theirs = (over_socket(each, Channel) for each in socket.socketpair())
+    finally:
+        socket.setdefaulttimeout(None)
+    late = threading.Timer(0.2, theirs.send, [("late",)])
+    late.start()
+    try:
+        assert ours.receive() == (("late",), [])
+    finally:
+        late.join()
+        ours.close()
+        theirs.close()
 
 
 def test_a_long_message_is_in_memory_once(ends):
