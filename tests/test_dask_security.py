@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 import pytest
 from process_cases import (
@@ -225,6 +226,19 @@ def test_keys_are_those_that_configured_ciphers_ask_for(ciphers):
     listening = security.get_listen_args("scheduler")["ssl_context"]
     connecting = security.get_connection_args("worker")["ssl_context"]
     assert listening.verify_mode == connecting.verify_mode == ssl.CERT_REQUIRED
+    assert shaken_hands(connecting, listening)
+
+
+def test_certificates_hold_also_after_the_clock_was_set_back(monkeypatch):
+    class Fast(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(minutes=10)
+
+    monkeypatch.setattr(dask_security, "datetime", Fast)
+    security = dask_security.security(None)
+    listening = security.get_listen_args("scheduler")["ssl_context"]
+    connecting = security.get_connection_args("worker")["ssl_context"]
     assert shaken_hands(connecting, listening)
 
 

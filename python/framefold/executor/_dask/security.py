@@ -25,6 +25,8 @@ LOOPBACK = "127.0.0.1"
 ROLES = ("client", "scheduler", "worker")
 #: For how long those that are made for a cluster can be used.
 VALID = timedelta(days=365)
+#: They hold from so much earlier on: clocks that are wrong are set back.
+EARLIER = timedelta(days=1)
 #: Held while settings of the whole process are others: no thread restores those of another one.
 CONFIGURING = threading.Lock()
 
@@ -104,7 +106,7 @@ def _temporary() -> Security:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now)
+        .not_valid_before(now - EARLIER)
         .not_valid_after(now + VALID)
         .sign(key, hashes.SHA256())
     )
