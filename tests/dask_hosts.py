@@ -54,7 +54,10 @@ def free_subnet():
 
     for number in range(77, 177):
         path = os.path.join(tempfile.gettempdir(), f"framefold-subnet-{number}")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        except OSError:  # of another user
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
