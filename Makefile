@@ -42,8 +42,8 @@ ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
 
 DATA ?=
-# How many tests of Python run at a time: many of them wait for processes, but each process that runs
-# them imports what they need, and compiles it.
+# How many tests run at a time: many of them wait for processes, but each process that runs those of
+# Python imports what they need, and compiles it.
 WORKERS ?= $(shell "$(PYTHON)" -c 'import os; n = len(os.sched_getaffinity(0)); print(min(16, n + n // 2))' \
 	2>/dev/null || echo 3)
 # Where chance begins in the long runs.
@@ -228,7 +228,7 @@ test-lints: $(TOOLS)
 .PHONY: test-rust
 test-rust:
 	if cargo nextest --version >/dev/null 2>&1; then \
-		cargo nextest run $(LOCKED) --workspace; \
+		cargo nextest run $(LOCKED) --workspace --test-threads $(WORKERS); \
 	else \
 		cargo test $(LOCKED) --workspace --tests; \
 	fi
