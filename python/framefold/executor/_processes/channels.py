@@ -191,7 +191,7 @@ class WorkerEnd(Channel):
 
 def over_socket(carrier: socket.socket, cls: type[End]) -> End:
     """A channel over a socket, which becomes its own."""
-    carrier.setblocking(True)  # whatever socket.setdefaulttimeout() was told
+    carrier.setblocking(True)  # also after socket.setdefaulttimeout(seconds)
     return cls(Connection(os.dup(carrier.fileno())), carrier)
 
 
