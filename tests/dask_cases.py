@@ -13,7 +13,6 @@ import threading
 import numpy as np
 import process_cases
 import pytest
-from dask_scripts import QUIET
 from process_cases import eventually, gone
 
 import framefold as ff
@@ -151,7 +150,6 @@ class Cluster:
         self.start([*command, "--local-directory", str(self.folder)], environment)
 
     def start(self, command, environment):
-        environment = {**(os.environ if environment is None else environment), **QUIET}
         process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
         self.processes.append(process)
         return process

@@ -10,7 +10,6 @@ import tempfile
 import uuid
 
 import pytest
-from dask_scripts import QUIET
 
 #: Mounts an empty file system over each folder, and becomes the command that follows.
 HIDE = """
@@ -141,10 +140,7 @@ class Host:
         """Start a command on this host, which does not see what is in the folders ``hidden``."""
         enter = ["ip", "netns", "exec", self.name, "unshare", "-m"]
         shell = ["sh", "-c", HIDE, "sh", *map(str, hidden), "--"]
-        environment = {**os.environ, **QUIET}
-        process = subprocess.Popen(
-            [*enter, *shell, *command], stdout=log, stderr=log, env=environment
-        )
+        process = subprocess.Popen([*enter, *shell, *command], stdout=log, stderr=log)
         self.network.processes.append(process)
         return process
 

@@ -10,12 +10,6 @@ import sys
 #: pandas come along, which takes a second of the processor's time in each process.
 NOT_NEEDED = ("scipy", "sparse", "xarray")
 
-#: Dask's profiler, and how often it looks at event loops: half of what idle processes of it do.
-QUIET = {
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-}
-
 
 def run_script(folder, code, *arguments, paths=()):
     """What came of a script, in a folder of its own; its workers do without those packages, too."""
@@ -28,7 +22,7 @@ def run_script(folder, code, *arguments, paths=()):
     return subprocess.run(
         [sys.executable, str(path), *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,

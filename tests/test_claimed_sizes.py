@@ -129,7 +129,7 @@ import resource, sys
 import numpy as np
 import framefold as ff
 
-N = 16 * 10**6
+N = 24 * 10**6
 data = np.broadcast_to(np.float32(1), (4, N // 4000, 4000))
 ctx = ff.Context.make_with("inline")
 dataset = ctx.load("memory", data=data)

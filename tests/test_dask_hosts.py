@@ -18,7 +18,6 @@ pytest.importorskip("distributed")
 
 from dask_cases import raw_file, scheduler_address
 from dask_hosts import Network, needed
-from dask_scripts import QUIET
 from executor_cases import assert_same
 
 import framefold as ff
@@ -77,8 +76,7 @@ class Cluster:
         file = self.folder / "scheduler.json"
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
-        environment = {**os.environ, **QUIET}
-        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         self.network.processes.append(process)
         self.address = scheduler_address(file)
 

@@ -449,7 +449,7 @@ LARGE = """
     not Path("/proc/self/status").exists(), reason="needs the memory figures of Linux"
 )
 def test_large_results_take_little_memory(tmp_path):
-    path, n_frames = tmp_path / "frames.raw", 1 << 12
+    path, n_frames = tmp_path / "frames.raw", 1 << 13
     with path.open("wb") as file:
         file.truncate(n_frames << 15)
     script = textwrap.dedent(LARGE)
@@ -459,7 +459,7 @@ def test_large_results_take_little_memory(tmp_path):
     for line in done.stdout.splitlines():
         _, taken, of_result = line.split()
         assert float(taken) < 120, done.stdout
-        assert int(of_result) == 256
+        assert int(of_result) == 512
     print(done.stdout)
 
 
