@@ -81,12 +81,9 @@ class AutoUDF(UDF):
 
     @property
     def _assigns(self) -> bool:
-        own = type(self)
-        if self.params.monitor or own.merge is not AutoUDF.merge:
+        if self.params.monitor or type(self).merge is not AutoUDF.merge:
             return super()._assigns
-        return (
-            own.get_results is UDF.get_results and not {"merge", "get_results"} & vars(self).keys()
-        )
+        return "merge" not in vars(self) and not self._computes_results
 
     def merge(self, dest: Any, src: Any) -> None:
         """Assign."""

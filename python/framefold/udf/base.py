@@ -345,19 +345,27 @@ class UDF(BackendConstants):
     @property
     def _assigns(self) -> bool:
         """Whether partial results are assigned to merged ones, which are the results."""
-        own = type(self)
-        on_class = own.merge is UDF.merge and own.get_results is UDF.get_results
-        return on_class and not {"merge", "get_results"} & vars(self).keys()
+        merges = type(self).merge is not UDF.merge or "merge" in vars(self)
+        return not merges and not self._computes_results
+
+    @property
+    def _computes_results(self) -> bool:
+        """Whether :meth:`get_results` does more than to give what is merged."""
+        return type(self).get_results is not UDF.get_results or "get_results" in vars(self)
 
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.
 
+        The base class returns the merged public buffers by name. They are copies, which may be
+        changed; buffers with ``use="result_only"`` are not among them, as nothing merges these.
+
         Returns
         -------
         dict
-            Name to array. Public buffers that are left out are returned as they are.
+            Name to array. Public buffers that are left out are returned as they are, but those with
+            ``use="result_only"`` must not be left out.
         """
-        return {}
+        return self.results._copies()
 
     def _doubts(self, dataset: DataSet) -> list[str]:
         """What is odd about its parameters for that data set, and no error."""

@@ -140,6 +140,15 @@ class UDFData:
         about = decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use
         return BufferWrapper(*about, raw=self.__dict__.get(name), **self.__place)
 
+    def _copies(self) -> dict[str, Any]:
+        """Copies of all arrays by name, without those of private buffers."""
+        declared = self.__declared
+        return {
+            name: array.copy()
+            for name, array in self.__dict__.items()
+            if name not in declared or declared[name].use != "private"
+        }
+
     def keys(self) -> Any:
         """The names."""
         return self.__dict__.keys()

@@ -631,11 +631,13 @@ class MergeTask:
         """The public results, in the order of their declaration."""
         with self._lock:
             self._show_all()
+            # That of the base class makes copies, as `final_results` does.
+            computed = self.udf.get_results() if self.udf._computes_results else {}
             return final_results(
                 self.bridge.name,
                 self.buffers,
                 self.arrays,
-                self.udf.get_results(),
+                computed,
                 self.bridge.shape,
                 self.bridge.n_selected,
                 self.bridge.roi,

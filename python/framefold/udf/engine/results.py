@@ -123,7 +123,8 @@ def _checked(
     elif isinstance(value, np.ma.MaskedArray):
         value, mask = value.data, ~np.ma.getmaskarray(value)
     array = _checked_array(udf, name, decl, value, fit)
-    part = array if mask is None else ArrayWithMask(array, fit(decl, mask))
+    # A copy, as of the result: a mask may be a merged buffer, too.
+    part = array if mask is None else ArrayWithMask(array, fit(decl, mask).copy())
     if fit.is_over_scan(decl, np.asarray(value)):
         with np.errstate(all="ignore"):  # what is outside belongs to no result
             return OverScan(part, np.asarray(value).astype(decl.dtype, copy=True))
