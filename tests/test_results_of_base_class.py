@@ -156,17 +156,20 @@ class Toggles(Kinds):
         dest.valid[:] = ~dest.valid
 
     def get_results(self):
-        return {"sig": self.with_mask(super().get_results()["sig"], self.results.valid)}
+        return {"sig": self.with_mask(self.results.sig, self.results.valid)}
 
 
-def test_masks_that_are_merged_buffers_stay(inline):
+def test_results_and_masks_that_are_merged_buffers_stay(inline):
     ctx, dataset = inline
-    kept = []
+    kept, sums = [], []
     for part in ctx.run_udf_iter(dataset, Toggles()):
         part[0]["sig"].valid_mask  # noqa: B018 - computed when it is first looked at
         kept.append(part[0]["sig"])
+        sums.append(DATA[part.damage.data].sum(axis=0))
     assert [bool(result.valid_mask.all()) for result in kept] == [True, False, True]
     assert [bool(result.valid_mask.any()) for result in kept] == [True, False, True]
+    for result, then in zip(kept, sums, strict=True):
+        np.testing.assert_array_equal(result.data, then)
 
 
 def thrice(cls):
@@ -356,10 +359,25 @@ def test_those_that_are_set_on_the_object(inline):
     np.testing.assert_array_equal(ctx.run_udf(dataset, udf)["sig"].data, 3 * SUM)
 
 
+class Rows(UDF):
+    """The sum of each frame, merged by the base class."""
+
+    def get_result_buffers(self):
+        return {"result": self.buffer("nav")}
+
+    def process_frame(self, frame):
+        self.results.result[:] = frame.sum()
+
+
 def test_rows_that_are_files(inline, tmp_path):
     """Rows go to a file as they come, unless ``get_results`` makes others of them."""
     ctx, dataset = inline
-    for cls, factor in ((AutoUDF, 1), (thrice(AutoUDF), 3)):
-        path = tmp_path / f"{cls.__name__}.npy"
-        ctx.run_udf(dataset, cls(f=np.sum), out=path)
+    for factor, udf in (
+        (1, Rows()),
+        (3, thrice(Rows)()),
+        (1, AutoUDF(f=np.sum)),
+        (3, thrice(AutoUDF)(f=np.sum)),
+    ):
+        path = tmp_path / "rows.npy"
+        ctx.run_udf(dataset, udf, out=path, overwrite=True)
         np.testing.assert_allclose(np.load(path), factor * DATA.sum(axis=(2, 3)), rtol=1e-6)

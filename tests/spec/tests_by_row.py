@@ -104,6 +104,8 @@ TESTS = {
     "get_results": (
         "spec/test_rules.py::test_what_get_results_may_return",
         "spec/test_rules.py::test_what_get_results_may_not_return",
+        "test_results_of_base_class.py::test_merged_public_buffers_by_name",
+        "test_results_of_base_class.py::test_changes_do_not_reach_later_merges",
         "test_results_over_scan.py::test_what_is_outside_of_the_roi_stays",
     ),
     "get_result_buffers, buffer": (
