@@ -15,6 +15,7 @@ import framefold as ff
 from framefold.common.backend import get_use_cuda
 from framefold.exceptions import InvalidArgumentError, LimitError, UnsupportedError
 from framefold.executor.processes import ProcessJobExecutor
+from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit", "machine")
 
@@ -48,6 +49,39 @@ def both(stand_in):
 @pytest.fixture(scope="module")
 def data():
     return counts((*NAV, *SIG), "uint16")
+
+
+class Copies(UDF):
+    """Every pixel, as the device got it."""
+
+    def get_backends(self):
+        return (CUPY,)
+
+    def get_result_buffers(self):
+        sig = tuple(self.meta.dataset_shape.sig)
+        return {"copy": self.buffer("nav", sig, "float32", where="device")}
+
+    def get_tiling_preferences(self):
+        return {"depth": 4, "total_size": 4 * 4 * self.meta.dataset_shape.sig.size}
+
+    def process_tile(self, tile):
+        self.results.copy[:] = tile
+
+
+@pytest.mark.parametrize(("n_frames", "chunk"), [(61, 4), (90, 8), (150, 16)])
+def test_short_partitions_come_before_long_ones(both, tmp_path, n_frames, chunk):
+    """Partitions end where chunks do; each worker keeps its staging memory for all of them."""
+    h5py = pytest.importorskip("h5py")
+    data = np.random.default_rng(n_frames).integers(0, 4000, (n_frames, 16, 12), dtype="uint16")
+    path = tmp_path / "chunks.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("frames", data=data, chunks=(chunk, 16, 12), compression="gzip")
+    dataset = both.load("hdf5", path, ds_path="frames")
+    steps = both.run_udf_iter(dataset, Copies())
+    n_merged = [0, *(np.count_nonzero(step.damage.data) for step in steps)]
+    assert len(set(np.diff(n_merged))) > 1
+    result = both.run_udf(dataset, Copies())
+    np.testing.assert_array_equal(result["copy"].raw_data, data)
 
 
 def load(context, data, n):

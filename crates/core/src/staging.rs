@@ -47,8 +47,8 @@ pub trait Staging: Send + Sync {
         false
     }
 
-    /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker at the
-    /// beginning of each partition, when nothing reads from earlier ones any more.
+    /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker before its first
+    /// partition, and before others, but only when nothing reads from earlier tiles any more.
     ///
     /// # Errors
     /// `Limit` if there is no memory for it.

@@ -159,6 +159,13 @@ impl<R, E> Schedule<R, E> {
         Some(self.next - 1)
     }
 
+    /// The partition that is handed out next, as far as is known now.
+    pub fn upcoming(&self) -> Option<usize> {
+        let new = || (self.next < self.limit).then_some(self.next);
+        let goes_on = !self.closed && self.failure.is_none();
+        self.again.first().copied().or_else(new).filter(|_| goes_on)
+    }
+
     /// Up to `n` partitions for a worker.
     pub fn take_some(&mut self, n: usize) -> Vec<usize> {
         std::iter::from_fn(|| self.take()).take(n).collect()

@@ -9,7 +9,9 @@ use crate::plan::Piece;
 use framefold_core::{
     Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
 };
+use staged::StagedWorker;
 use std::ops::Range;
+use std::sync::Arc;
 use tiles::TileMaker;
 
 /// The result of one partition: one partial result per UDF of the plan.
@@ -34,10 +36,12 @@ impl PartialResult {
 
 /// Runs partitions of one plan on one thread, using its reader and its memory again and again.
 pub struct Worker<'p> {
-    plan: &'p Plan,
+    plan: &'p Arc<Plan>,
     reader: Box<dyn FrameReader + 'p>,
     tiles: TileMaker<'p>,
     frames: Vec<u64>,
+    /// Once the first partition has come: what is needed if its tiles are staged.
+    staged: Option<Option<StagedWorker>>,
 }
 
 impl<'p> Worker<'p> {
@@ -45,9 +49,10 @@ impl<'p> Worker<'p> {
     ///
     /// # Errors
     /// Whatever the source reports when it is opened for reading.
-    pub fn try_new(plan: &'p Plan) -> Result<Self> {
+    pub fn try_new(plan: &'p Arc<Plan>) -> Result<Self> {
         let tiles = TileMaker::try_new(plan)?;
-        Ok(Worker { plan, reader: plan.dataset.source().reader()?, tiles, frames: Vec::new() })
+        let reader = plan.dataset.source().reader()?;
+        Ok(Worker { plan, reader, tiles, frames: Vec::new(), staged: None })
     }
 
     /// Processes partition `index`; a pure function of the plan and the index.
@@ -63,16 +68,19 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
-        let partials = self.plan.check_here(cut).and_then(|()| self.repeated(cut, band, tick));
+        let partials =
+            self.plan.check_here(cut).and_then(|()| self.repeated(cut, band, &|| None, tick));
         let partials = partials.map_err(|error| error.with_partition(index))?;
         Ok(PartialResult { partition: index, frames: None, partials, absent: false })
     }
 
-    /// The same for frames of it that have come, or never will: then none is processed.
+    /// The same for frames of it that have come, or never will: then none is processed. `next` gives the
+    /// partition that probably comes after it.
     pub(crate) fn run_piece(
         &mut self,
         index: usize,
         piece: &Piece,
+        next: &dyn Fn() -> Option<usize>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
@@ -80,7 +88,7 @@ impl<'p> Worker<'p> {
         let partials = if piece.absent {
             accumulators_of(self.plan, &cut, band).and_then(|all| finished(self.plan, all))
         } else {
-            self.repeated(&cut, band, tick)
+            self.repeated(&cut, band, next, tick)
         };
         let partials = partials.map_err(|error| error.with_partition(index))?;
         let frames = Some(cut.frames);
@@ -91,15 +99,16 @@ impl<'p> Worker<'p> {
         &mut self,
         cut: &Partition,
         band: usize,
+        next: &dyn Fn() -> Option<usize>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
-        let mut processed = self.process(cut, band, tick);
+        let mut processed = self.process(cut, band, next, tick);
         // Each UDF may ask for that once.
         for _ in 0..self.plan.udfs.len() {
             if !processed.as_ref().is_err_and(Error::repeats) {
                 break;
             }
-            processed = self.process(cut, band, tick);
+            processed = self.process(cut, band, next, tick);
         }
         processed
     }
@@ -108,11 +117,16 @@ impl<'p> Worker<'p> {
         &mut self,
         partition: &Partition,
         band: usize,
+        next: &dyn Fn() -> Option<usize>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let plan = self.plan;
-        if let Some(stage) = staged::Stage::of(plan)? {
-            return stage.process(partition, band, tick);
+        let staged = match &mut self.staged {
+            Some(staged) => staged,
+            None => self.staged.insert(StagedWorker::of(plan)?),
+        };
+        if let Some(staged) = staged {
+            return staged.process(partition, band, next, tick);
         }
         // Made when the first tile was read: what a damaged file claims takes no memory for results.
         let mut accumulators = None;

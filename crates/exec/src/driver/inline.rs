@@ -42,8 +42,11 @@ impl Crew for InlineCrew {
                 self.plan.source().wait(POLL);
                 continue;
             };
-            let partial =
-                process(&mut worker, index, &piece, &self.cancel, self.scope.as_ref(), host)?;
+            // A worker lives until the next pause.
+            let goes_on = !host.pauses() && index + 1 < self.plan.n_partitions();
+            let next = goes_on.then_some(index + 1);
+            let of = (index, &piece, next);
+            let partial = process(&mut worker, of, &self.cancel, self.scope.as_ref(), host)?;
             (self.next, self.from) = match piece.is_last {
                 true => (index + 1, None),
                 false => (index, Some(piece.frames.end)),
@@ -62,15 +65,14 @@ impl Crew for InlineCrew {
 
 fn process(
     worker: &mut Worker<'_>,
-    index: usize,
-    piece: &Piece,
+    (index, piece, next): (usize, &Piece, Option<usize>),
     cancel: &Cancel,
     scope: &dyn WorkerScope,
     host: &mut dyn Host,
 ) -> Result<PartialResult> {
     scope.partition(0, &mut || {
         let cancel = cancel.clone();
-        let run = || worker.run_piece(index, piece, &mut || host.poll());
+        let run = || worker.run_piece(index, piece, &|| next, &mut || host.poll());
         guarded(|| interrupt::watched(move || cancel.check(), run))
     })
 }

@@ -3,7 +3,7 @@
 use super::Stage;
 use framefold_core::{Error, ErrorKind, Result};
 
-impl Stage<'_> {
+impl Stage {
     /// What a partition ended with; or, if the device could not decode one of its chunks, the error of that:
     /// whatever else went wrong may have come of it, but for a run that was ended.
     pub(super) fn or_damaged(&self, read: Result<()>) -> Result<()> {

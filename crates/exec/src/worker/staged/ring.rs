@@ -1,53 +1,94 @@
 //! Places for tiles, which readers fill in turn while the worker takes one tile after the other.
 
-use super::Piece;
+use super::tiles::Tiles;
 use crate::driver::POLL;
 use framefold_core::{Error, Result, StagingBuffer, guarded};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-type Parts = Vec<Box<dyn StagingBuffer>>;
+/// The tiles of a partition, whose numbers go on from those of the partition before it.
+pub(super) struct Section {
+    /// How many partitions were before it.
+    pub(super) number: usize,
+    /// The number of its first tile.
+    pub(super) first: usize,
+    pub(super) tiles: Tiles,
+}
+
+impl Section {
+    /// The number of the first tile after it.
+    pub(super) fn end(&self) -> usize {
+        self.first + self.tiles.len()
+    }
+}
+
+/// A part of a tile, which is read at a time.
+pub(super) struct Piece {
+    pub(super) section: Arc<Section>,
+    /// The number of the tile.
+    pub(super) tile: usize,
+    pub(super) part: usize,
+}
+
+/// What a reader does next.
+pub(super) enum Work {
+    /// Read a piece to where it belongs.
+    Read(Piece, Box<dyn StagingBuffer>),
+    /// Confirm what it has read, all of one partition, of which this is the last tile.
+    Verify(usize),
+    End,
+}
 
 /// Tile `n` is in place `n` modulo the number of places, and is written when the one before it in that
 /// place was released.
 pub(super) struct Ring {
-    n_places: usize,
     state: Mutex<State>,
+    n_places: usize,
     /// Wakes the worker: a tile is filled, or something went wrong.
     filled: Condvar,
-    /// Wakes readers: a place is free, or the partition has ended.
+    /// Wakes readers: a place is free, a partition has ended, or all have.
     free: Condvar,
-    /// The next piece that a reader takes.
-    next: AtomicUsize,
     stopped: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The parts of the tile that each place is free for, unless they are being written or were.
-    places: Vec<Vec<Option<Box<dyn StagingBuffer>>>>,
-    /// How many tiles there was a place for so far.
+    places: Vec<Place>,
+    /// How many tiles there was a place for so far, and the first of them with parts that no reader has taken.
     n_begun: usize,
-    /// How many parts of the tile in each place are written.
-    n_written: Vec<usize>,
-    /// How long each of them is as it is encoded; 0 for pixels.
-    encoded: Vec<Vec<usize>>,
+    next: usize,
     n_reading: usize,
+    /// For each reader, the partition of which it has read something that it has not confirmed.
+    unverified: Vec<Option<Arc<Section>>>,
+    /// So many partitions have ended.
+    n_ended: usize,
     /// The first error in the order of tiles.
     error: Option<(usize, Error)>,
 }
 
+/// Where a tile is, and what is done of it.
+#[derive(Default)]
+struct Place {
+    section: Option<Arc<Section>>,
+    n_parts: usize,
+    /// The parts that no reader has taken.
+    free: VecDeque<Box<dyn StagingBuffer>>,
+    n_written: usize,
+    /// How long each part is as it is encoded; 0 for pixels.
+    encoded: Vec<usize>,
+}
+
 impl Ring {
-    pub(super) fn new(n_places: usize) -> Self {
-        let places = (0..n_places).map(|_| Vec::new()).collect();
-        let (n_written, encoded) = (vec![0; n_places], vec![Vec::new(); n_places]);
-        let state = State { places, n_written, encoded, ..State::default() };
+    pub(super) fn new(n_places: usize, n_readers: usize) -> Self {
+        let places = (0..n_places).map(|_| Place::default()).collect();
+        let unverified = vec![None; n_readers];
+        let state = State { places, unverified, ..State::default() };
         Ring {
-            n_places,
             state: Mutex::new(state),
+            n_places,
             filled: Condvar::new(),
             free: Condvar::new(),
-            next: AtomicUsize::new(0),
             stopped: Arc::default(),
         }
     }
@@ -57,17 +98,32 @@ impl Ring {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where tile number `tile` is.
+    pub(super) fn n_places(&self) -> usize {
+        self.n_places
+    }
+
+    /// Where a tile is.
     pub(super) fn place_of(&self, tile: usize) -> usize {
         tile % self.n_places
     }
 
     /// Lets readers fill the next tile, in a place from which nothing reads any more.
-    pub(super) fn begin(&self, tile: usize, parts: Parts) {
-        let (place, mut state) = (self.place_of(tile), self.lock());
-        state.encoded[place] = vec![0; parts.len()];
-        state.places[place] = parts.into_iter().map(Some).collect();
-        state.n_written[place] = 0;
+    pub(super) fn begin(
+        &self,
+        section: Arc<Section>,
+        tile: usize,
+        parts: Vec<Box<dyn StagingBuffer>>,
+    ) {
+        let n_parts = parts.len();
+        let place = Place {
+            section: Some(section),
+            n_parts,
+            free: parts.into(),
+            n_written: 0,
+            encoded: vec![0; n_parts],
+        };
+        let mut state = self.lock();
+        state.places[self.place_of(tile)] = place;
         state.n_begun = tile + 1;
         drop(state);
         self.free.notify_all();
@@ -76,7 +132,7 @@ impl Ring {
     /// Runs `read` on the thread of a reader; what it returns is kept for the worker.
     pub(super) fn reader(&self, read: impl FnOnce() -> Result<()>) {
         if let Err(error) = guarded(read) {
-            self.note(usize::MAX, error);
+            self.note(0, error);
         }
         self.reader_ends();
     }
@@ -92,46 +148,42 @@ impl Ring {
         self.filled.notify_all();
     }
 
-    /// The number of a piece that no other reader takes.
-    pub(super) fn next_piece(&self) -> usize {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The part of a tile, to be written, when there is a place for it; `None` if the partition has ended.
-    pub(super) fn take(&self, piece: Piece) -> Result<Option<Box<dyn StagingBuffer>>> {
-        let Piece { tile, part } = piece;
+    /// What reader number `reader` does next; waits for it.
+    pub(super) fn next(&self, reader: usize) -> Work {
         let mut state = self.lock();
         while !self.stopped.load(Ordering::Relaxed) {
-            if tile < state.n_begun {
-                let place = self.place_of(tile);
-                let memory = state.places[place].get_mut(part).and_then(Option::take);
-                return match memory {
-                    Some(memory) => Ok(Some(memory)),
-                    None => Err(Error::bug(format!("tile {tile} has no part {part} to be read"))),
-                };
+            if let Some(work) = state.work_of(reader, self.n_places) {
+                return work;
             }
             state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(None)
+        Work::End
     }
 
     /// Notes that a part of a tile is written, with so many bytes as it is encoded; 0 for pixels.
-    pub(super) fn written(&self, piece: Piece, encoded: usize) {
-        let (place, mut state) = (self.place_of(piece.tile), self.lock());
-        state.n_written[place] += 1;
-        if let Some(len) = state.encoded[place].get_mut(piece.part) {
+    pub(super) fn written(&self, piece: &Piece, encoded: usize) {
+        let mut state = self.lock();
+        let place = &mut state.places[self.place_of(piece.tile)];
+        place.n_written += 1;
+        if let Some(len) = place.encoded.get_mut(piece.part) {
             *len = encoded;
         }
         drop(state);
         self.filled.notify_all();
     }
 
-    /// How long the parts of a tile that is written are as they are encoded.
-    pub(super) fn encoded(&self, tile: usize) -> Vec<usize> {
-        std::mem::take(&mut self.lock().encoded[self.place_of(tile)])
+    /// Notes that a reader has confirmed what it has read.
+    pub(super) fn verified(&self, reader: usize) {
+        self.lock().unverified[reader] = None;
+        self.filled.notify_all();
     }
 
-    /// Notes why a tile will not be complete.
+    /// How long the parts of a tile that is written are as they are encoded.
+    pub(super) fn encoded(&self, tile: usize) -> Vec<usize> {
+        std::mem::take(&mut self.lock().places[self.place_of(tile)].encoded)
+    }
+
+    /// Notes why a tile will not be complete, or its partition.
     pub(super) fn note(&self, tile: usize, error: Error) {
         let mut state = self.lock();
         if state.error.as_ref().is_none_or(|(first, _)| tile < *first) {
@@ -142,18 +194,27 @@ impl Ring {
     }
 
     /// Returns when all parts of a tile are written; asks `tick` now and then whether to go on.
-    pub(super) fn wait_for(
-        &self,
-        tile: usize,
-        n_parts: usize,
-        tick: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        self.wait_until(tile, tick, |state| state.n_written[self.place_of(tile)] == n_parts)
+    pub(super) fn wait_for(&self, tile: usize, tick: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let n_begun = self.lock().n_begun;
+        if !(tile + 1..=tile + self.n_places).contains(&n_begun) {
+            return Err(Error::bug(format!("tile {tile} has no place, and {n_begun} had one")));
+        }
+        self.wait_until(tile, tick, |state| {
+            let place = &state.places[self.place_of(tile)];
+            place.n_written == place.n_parts
+        })
     }
 
-    /// Returns when all readers have confirmed what they read.
-    pub(super) fn wait_for_readers(&self, tick: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.wait_until(usize::MAX, tick, |state| state.n_reading == 0)
+    /// Returns when all readers have confirmed what they have read of a partition, and of those before it.
+    pub(super) fn end(
+        &self,
+        section: &Section,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.lock().n_ended = section.number + 1;
+        self.free.notify_all();
+        let last = section.end() - 1;
+        self.wait_until(last, tick, |state| (0..state.unverified.len()).all(|n| !state.owes(n)))
     }
 
     /// Errors of tiles up to `tile` are returned.
@@ -176,7 +237,7 @@ impl Ring {
             if state.n_reading == 0 {
                 return Err(match state.error.take() {
                     Some((_, error)) => error,
-                    None => Error::bug("nobody is left to read the tiles of a partition"),
+                    None => Error::bug("no thread is left to read the tiles of a partition"),
                 });
             }
             let (waited, timeout) =
@@ -189,26 +250,45 @@ impl Ring {
         }
     }
 
-    /// Lets readers go on while the partition does.
+    /// Lets readers go on until they are to end.
     pub(super) fn going_on(&self) -> impl Fn() -> Result<()> + 'static {
         let stopped = self.stopped.clone();
         move || if stopped.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
     }
 
-    /// Ends the readers when what this returns is dropped.
-    pub(super) fn stops_readers(&self) -> Stops<'_> {
-        Stops(self)
+    /// Ends the readers.
+    pub(super) fn stop(&self) {
+        // With the lock, or a reader that is about to wait would miss it.
+        let state = self.lock();
+        self.stopped.store(true, Ordering::Relaxed);
+        drop(state);
+        self.free.notify_all();
     }
 }
 
-pub(super) struct Stops<'r>(&'r Ring);
+impl State {
+    /// Whether a partition has ended of which a reader has not confirmed what it has read.
+    fn owes(&self, reader: usize) -> bool {
+        self.unverified[reader].as_ref().is_some_and(|section| section.number < self.n_ended)
+    }
 
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        // With the lock, or a reader that is about to wait would miss it.
-        let state = self.0.lock();
-        self.0.stopped.store(true, Ordering::Relaxed);
-        drop(state);
-        self.0.free.notify_all();
+    fn work_of(&mut self, reader: usize, n_places: usize) -> Option<Work> {
+        let place = (self.next < self.n_begun).then(|| self.next % n_places);
+        let section = place.and_then(|place| self.places[place].section.clone());
+        if let Some(read) = &self.unverified[reader] {
+            // Before it reads of another partition, so that an error is one of the right partition.
+            let goes_on = section.as_ref().is_some_and(|next| next.number != read.number);
+            if goes_on || self.owes(reader) {
+                return Some(Work::Verify(read.end() - 1));
+            }
+        }
+        let (section, place) = (section?, &mut self.places[place?]);
+        let (tile, part) = (self.next, place.n_parts - place.free.len());
+        let memory = place.free.pop_front()?;
+        if place.free.is_empty() {
+            self.next += 1;
+        }
+        self.unverified[reader] = Some(section.clone());
+        Some(Work::Read(Piece { section, tile, part }, memory))
     }
 }
