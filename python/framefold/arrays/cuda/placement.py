@@ -258,10 +258,11 @@ def _device_tiles(
 def n_readers(n_cores: int, n_devices: int, *, beside_cpus: bool) -> int:
     """How many threads read the tiles of each worker with a device.
 
-    All cores read, or half of them if there are workers without a device.
+    Three cores of four read, or half of them if there are workers without a device: a tile is late
+    if a reader that has a part of it waits for a core.
     """
-    shares = max(1, n_devices) * (2 if beside_cpus else 1)
-    return max(2, min(n_cores // shares, MOST_READERS))
+    share = n_cores // 2 if beside_cpus else n_cores * 3 // 4
+    return max(2, min(share // max(1, n_devices), MOST_READERS))
 
 
 def tile_depth(
