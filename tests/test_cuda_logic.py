@@ -12,6 +12,7 @@ from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Partitions, Tiles, check, c
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
+from framefold.arrays.cuda import partition
 from framefold.udf import UDF
 
 
@@ -44,6 +45,32 @@ def test_formats(ctx, machine, data, tmp_path, format_, method, native):
     roi = np.random.default_rng(1).random(NAV) < 0.6
     result = ctx.run_udf(dataset, method((format_,)), roi=roi)
     np.testing.assert_array_equal(result["each"].raw_data, data[roi].sum(axis=(1, 2)))
+
+
+class OnBoth(Tiles):
+    """With a buffer on the host that each partition fills, and others on the device."""
+
+    def get_result_buffers(self):
+        moved = {"there": self.buffer("nav", (50,), dtype="float32", where="device")}
+        # No numbers of a device.
+        stays = {"here": self.buffer("nav", dtype=object, where="device")}
+        return {**super().get_result_buffers(), **moved, **stays}
+
+
+def test_buffers_on_the_device_take_no_memory_of_the_host(ctx, machine, monkeypatch, dataset, data):
+    asked, allocate = [], partition.allocate
+
+    def noted(buffers, shape, n_frames):
+        asked.append(set(buffers))
+        return allocate(buffers, shape, n_frames)
+
+    monkeypatch.setattr(partition, "allocate", noted)
+    result = ctx.run_udf(dataset, OnBoth())
+    check(result, data)
+    assert not result["there"].data.any()
+    assert asked
+    on_host = {name for name, buffer in OnBoth().get_result_buffers().items() if not buffer.where}
+    assert all(names == on_host | {"here"} for names in asked)
 
 
 class Several(Tiles):

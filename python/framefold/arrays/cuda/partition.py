@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from framefold.arrays.cuda.resident import ResidentTiles
 from framefold.udf.engine.cut_buffers import DeviceCuts
+from framefold.udf.engine.memory import allocate
 
 if TYPE_CHECKING:
     from framefold.arrays.cuda.placement import OnDevice
+    from framefold.common.buffers import BufferDeclaration
     from framefold.udf.engine.bridge import RunDescription
     from framefold.udf.engine.declarations import Buffers
 
@@ -32,24 +34,29 @@ class DevicePartition:
         #: Buffers that user code has as a whole, of which it sees parts as they are.
         self.held: frozenset[str] = frozenset()
 
-    def move(self, buffers: Buffers, arrays: dict[str, Array]) -> dict[str, Any]:
-        """``arrays``, those on the device that are declared to be there."""
-        if not self._gets.on_cupy:
-            return arrays
-        import cupy
+    def allocate(self, buffers: Buffers, n_frames: int) -> dict[str, Any]:
+        """Zeroed arrays, as :func:`framefold.udf.engine.memory.allocate`.
 
-        moved: dict[str, Any] = {}
-        for name, array in arrays.items():
-            decl = buffers[name]
-            # There are numbers on the device, none of them longer than a double, and nothing else.
-            if decl.where == "device" and decl.dtype.char in "?bBhHiIlLqQefdFD":
-                there = cupy.zeros(array.shape, dtype=array.dtype)
-                self._buffers[name] = there, decl.kind
-                self._cuts[name] = DeviceCuts(name, there)
-                moved[name] = there
-            else:
-                moved[name] = array
-        return moved
+        Those that are declared to be on the device are there, and take no memory of the host.
+        """
+        shape = self._run.bridge.shape
+        there = {name: decl for name, decl in buffers.items() if self._moves(decl)}
+        here = {name: decl for name, decl in buffers.items() if name not in there}
+        arrays: dict[str, Any] = allocate(here, shape, n_frames)
+        for name, decl in there.items():
+            import cupy
+
+            array = cupy.zeros(decl.flat_shape(shape, n_frames), dtype=decl.dtype)
+            self._buffers[name] = array, decl.kind
+            self._cuts[name] = DeviceCuts(name, array)
+            arrays[name] = array
+        return {name: arrays[name] for name in buffers if name in arrays}
+
+    def _moves(self, decl: BufferDeclaration) -> bool:
+        # There are numbers on the device, none of them longer than a double, and nothing else.
+        numbers = decl.dtype.char in "?bBhHiIlLqQefdFD"
+        on_device = self._gets.on_cupy and decl.where == "device"
+        return on_device and numbers and decl.use != "result_only"
 
     @property
     def array_backend(self) -> str:

@@ -426,9 +426,10 @@ class PartitionTask:
         meta = run.meta(format_, start, stop, self.cursor, on_device=on_device)
         self.udf = bridge.copy_with(meta, aux, version.udf)
         self.buffers = declared_buffers(self.udf)
-        self.arrays = allocate(self.buffers, bridge.shape, stop - start)
-        if self.device is not None:
-            self.arrays = self.device.move(self.buffers, self.arrays)
+        if self.device is None:
+            self.arrays = allocate(self.buffers, bridge.shape, stop - start)
+        else:
+            self.arrays = self.device.allocate(self.buffers, stop - start)
         self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
         self.udf.results._declare(self.buffers)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
