@@ -28,6 +28,7 @@ import types
 import weakref
 from collections import deque
 
+import fake_cupy_kernels
 import host_decoder
 import numpy as np
 from fake_cuda_errors import CUDARuntimeError, Fault, OutOfMemoryError
@@ -518,25 +519,6 @@ def compute(function, *arguments):
     return out
 
 
-class ReductionKernel:
-    """The one kernel of framefold: two sums of 32 bits in one number of 64."""
-
-    def __init__(self, takes, gives, _map, _reduce, _post, _identity, name):
-        assert gives == "uint64 y"
-        self.dtype, self.n_bits = np.dtype(takes.removesuffix(" x")), int(name.split("_")[-1])
-        assert name == f"framefold_sum_of_{self.n_bits}"
-
-    def __call__(self, pairs, axis):
-        assert pairs.dtype == self.dtype
-
-        def added(x):
-            low = (x & ((1 << self.n_bits) - 1)).astype(np.uint64)
-            high = (x >> self.n_bits).astype(np.uint64)
-            return (low | high << np.uint64(32)).sum(axis=axis, dtype=np.uint64)
-
-        return compute(added, pairs)
-
-
 def zeros(shape, dtype=float):
     array = ndarray(shape, dtype)
     _queue(lambda to: to.fill(0), array)
@@ -746,7 +728,8 @@ def modules():
         setattr(cupy.cuda, name, globals()[name])
     cupy.cuda.Memory = MemoryOfDriver
     cupy.cuda.get_current_stream = lambda: machine.stream
-    cupy.ReductionKernel = ReductionKernel
+    cupy.ReductionKernel = fake_cupy_kernels.ReductionKernel
+    cupy.ElementwiseKernel = fake_cupy_kernels.ElementwiseKernel
     for name in ("ndarray", "zeros", "asarray", "ascontiguousarray", "arange", "searchsorted",
                  "maximum", "log1p", "take", "conj", "flip", "roll", "einsum",
                  "array"):  # fmt: skip

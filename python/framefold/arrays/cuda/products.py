@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framefold.arrays.cuda.pixels import as_dtype
 from framefold.common.device_masks import masks_on_device
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
     cupyx_knows = dtype.kind in "fc"
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
         # As rows, as they are on the host, which takes long to transpose them.
-        return _as(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False, False).T
+        return as_dtype(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False, False).T
     inner = dtype if cupyx_knows else np.dtype(np.float64)
     if not is_sparse:
         rows = masks_on_device(masks, sig_slice, inner, "scipy.sparse.csr", transpose=False)
-        return (rows @ _as(frames, inner).T).T
+        return (rows @ as_dtype(frames, inner).T).T
     columns = masks_on_device(masks, sig_slice, inner, False)
     return _as(_as(frames.tocsr(), inner) @ columns, dtype)
 

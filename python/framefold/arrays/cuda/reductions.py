@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.arrays.cuda.pairs import are_paired, sum_of_frames
+from framefold.arrays.cuda.pixels import as_dtype
 from framefold.arrays.cuda.products import mask_products
 from framefold.arrays.cuda.worker import current_worker
 from framefold.common.buffers import BufferDeclaration
@@ -153,7 +154,7 @@ class OnCupy(UDF):
     def process_frames(self, frames: Any) -> None:
         """Add them."""
         # Functions that run beside it may have wished for another dtype, in which they all fit.
-        self._row.add(self, frames if frames.dtype == self.dtype else frames.astype(self.dtype))
+        self._row.add(self, as_dtype(frames, self.dtype))
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add what another set of frames came to."""
@@ -339,7 +340,7 @@ def _finish_deviations(udf: OnCupy) -> dict[str, Array]:
 def _add_logarithms(udf: OnCupy, frames: Any) -> None:
     # Single precision holds all numbers of up to 16 bits.
     narrow = udf.dtype.itemsize <= 2 or udf.dtype == np.float32
-    frames = frames.astype(np.float32 if narrow else np.float64)
+    frames = as_dtype(frames, np.dtype(np.float32 if narrow else np.float64))
     above = frames - frames.min(axis=_axes(frames), keepdims=True)
     udf.results.total[:] += udf.xp.log1p(above).sum(axis=0, dtype=np.float64)
 

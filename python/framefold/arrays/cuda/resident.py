@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.errors import out_of_memory
+from framefold.arrays.cuda.pixels import as_dtype
 from framefold.arrays.cuda.tiles import DeviceTile, DeviceTiles, Key
 from framefold.arrays.cuda.worker import DeviceWorker
 from framefold.exceptions import InvalidArgumentError, LimitError
@@ -244,4 +245,4 @@ class ResidentTiles(DeviceTiles):
             is_copy = part.flags.c_contiguous
         if dtype is None:
             return cupy.ascontiguousarray(part)
-        return part if is_copy and part.dtype == dtype else part.astype(dtype)
+        return part.astype(dtype) if part.dtype == dtype and not is_copy else as_dtype(part, dtype)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.decoding import Encoded
+from framefold.arrays.cuda.pixels import as_dtype
 from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.arrays.sparse_tiles import max_depth
 from framefold.arrays.tile_formats import SMALL, Rows
@@ -170,8 +171,8 @@ class DeviceTiles:
         if corrections is not None:
             make = partial(DeviceCorrections, corrections, shape[1:], dtype)
             there = worker.keep((self, "corrections", dtype), make).apply(there)
-        elif stored != dtype:
-            there = there.astype(dtype)
+        else:
+            there = as_dtype(there, dtype)
         return DeviceTile(shape[1:], shape[0], dense=there)
 
     def _uploaded(
