@@ -200,6 +200,12 @@ class Run:
         gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
         return any(each is not None and each.on_cupy for each in gets)
 
+    def expect_last_look(self) -> None:
+        """Know that results are asked for once more, and then never again."""
+        for bridge in self.bridges:
+            if bridge is not None:
+                bridge.is_last_look = True
+
     def wrap(
         self,
         buffers: _engine._ResultLists,

@@ -87,6 +87,7 @@ class ResultGenerator(Iterator[UDFResults]):
             return self._write(self._run.out)
         if self._plots is None:
             self._drive(self._driver.run)
+            self._run.expect_last_look()
             return self.kept(self._run.wrap(*self._driver.snapshot()))
         results = None
         while not self._ended:

@@ -116,6 +116,8 @@ class Bridge:
         self.on_device: OnDevice | None = None
         #: Whether it does the work of a native kernel, with that one's results.
         self.is_twin = False
+        #: Whether results are asked for once more at most: those of a twin need not be copied then.
+        self.is_last_look = False
         #: How many whole frames a tile has there, if others than planned.
         self.device_depth: int | None = None
         #: What merges, once there is one.
@@ -642,6 +644,7 @@ class MergeTask:
                 self.bridge.shape,
                 self.bridge.n_selected,
                 self.bridge.roi,
+                owned=self.bridge.is_twin and self.bridge.is_last_look,
             )
 
 

@@ -22,6 +22,8 @@ def final_results(
     shape: Shape,
     n_selected: int,
     roi: npt.NDArray[np.bool_] | None = None,
+    *,
+    owned: bool = False,
 ) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
     """The public results in the order of their declaration; checks what was computed.
 
@@ -37,6 +39,8 @@ def final_results(
         What ``get_results`` returned.
     shape, n_selected, roi
         Shape of the data set, number of selected frames, and which they are.
+    owned
+        Whether nothing else has the arrays that were computed: they need not be copied.
     """
     if computed is None:
         computed = {}
@@ -57,7 +61,7 @@ def final_results(
                 f"leave it out, or declare it without"
             )
     check_omitted(udf, buffers, computed)
-    fit = _Fit(shape, n_selected, roi)
+    fit = _Fit(shape, n_selected, roi, owned)
     results: list[npt.NDArray[Any] | ArrayWithMask | OverScan] = []
     for name, decl in buffers.items():
         if decl.use == "private":
@@ -85,10 +89,13 @@ def check_omitted(
 class _Fit:
     """Brings what ``get_results`` may return into the shape of the merged buffer."""
 
-    def __init__(self, shape: Shape, n_selected: int, roi: npt.NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self, shape: Shape, n_selected: int, roi: npt.NDArray[np.bool_] | None, owned: bool
+    ) -> None:
         self.shape = shape
         self.n_selected = n_selected
         self.roi = roi
+        self.owned = owned
 
     def expected(self, decl: BufferDeclaration) -> tuple[int, ...]:
         """The shape of the merged buffer."""
@@ -152,4 +159,4 @@ def _checked_array(
             f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
             f"{decl.dtype} cannot hold; declare a wider one"
         )
-    return array.astype(decl.dtype, copy=True)
+    return array.astype(decl.dtype, copy=not fit.owned)
