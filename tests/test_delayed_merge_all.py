@@ -176,3 +176,32 @@ def test_a_native_udf_with_its_own_runs_in_python(ctx):
     dataset = ctx.load("memory", data=data, sig_dims=2)
     found = ctx.run_udf(dataset=dataset, udf=Mine())["intensity"].data
     assert np.array_equal(found, data.sum(axis=(0, 1)) + 1)
+
+
+class Each(UDF):
+    """The sum of each frame."""
+
+    def get_result_buffers(self):
+        return {"total": self.buffer("nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.total[:] = frame.sum(dtype="float64")
+
+
+def test_a_merge_that_is_set_on_the_object(ctx, inline):
+    data = scan("uint16")
+    udf = Each()
+    udf.merge = lambda dest, src: dest.total.__setitem__(..., src.total * 2)
+    expected = 2 * data.sum(axis=(2, 3), dtype="float64")
+    for each in (inline, ctx):
+        result = each.run_udf(each.load("memory", data=data, num_partitions=3), udf)
+        np.testing.assert_array_equal(np.asarray(result["total"].data), expected)
+
+
+def test_get_results_that_is_set_on_the_object(ctx, inline):
+    data = scan("uint16")
+    udf = Each()
+    udf.get_results = lambda: {"total": np.full(NAV, 5.0)}
+    for each in (inline, ctx):
+        result = each.run_udf(each.load("memory", data=data, num_partitions=3), udf)
+        np.testing.assert_array_equal(np.asarray(result["total"].data), np.full(NAV, 5.0))

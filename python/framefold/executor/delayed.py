@@ -206,15 +206,15 @@ def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, De
         stepwise = "nav" not in kinds and run.plan.results(index).take_state() is not None
         return graph.finished_native(index, results, stepwise=stepwise)
     buffers = {name: decl for name, decl in _declared(bridge).items() if decl.use != "result_only"}
-    if type(udf).merge_all is not UDF.merge_all:
+    if udf._overrides("merge_all"):
         merged = _merged_by_udf(graph, index, buffers)
-    elif type(udf).merge is UDF.merge:
+    elif not udf._overrides("merge"):
         merged = {
             name: graph.nav_rows(index, name, decl, native=False) for name, decl in buffers.items()
         }
     else:
         merged = graph.merged(index, buffers)
-    if type(udf).get_results is UDF.get_results:
+    if not udf._computes_results:
         return {name: DelayedResult(merged[name]) for name in results}
     return graph.finished(index, merged, results)
 

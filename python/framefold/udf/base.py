@@ -345,13 +345,16 @@ class UDF(BackendConstants):
     @property
     def _assigns(self) -> bool:
         """Whether partial results are assigned to merged ones, which are the results."""
-        merges = type(self).merge is not UDF.merge or "merge" in vars(self)
-        return not merges and not self._computes_results
+        return not self._overrides("merge") and not self._computes_results
 
     @property
     def _computes_results(self) -> bool:
         """Whether :meth:`get_results` does more than to give what is merged."""
-        return type(self).get_results is not UDF.get_results or "get_results" in vars(self)
+        return self._overrides("get_results")
+
+    def _overrides(self, method: str) -> bool:
+        """Whether its class, or the object itself, has another method in place of this one."""
+        return getattr(type(self), method) is not getattr(UDF, method) or method in vars(self)
 
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.
@@ -466,7 +469,7 @@ class UDF(BackendConstants):
     @property
     def requires_custom_merge_all(self) -> bool:
         """Whether results cannot be merged in one step by putting them together."""
-        return type(self).merge is not UDF.merge or self.requires_custom_merge
+        return self._overrides("merge") or self.requires_custom_merge
 
     def __getstate__(self) -> Any:
         # Pickles and copies do not hold what the latest run left, which may be large.

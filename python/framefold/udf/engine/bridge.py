@@ -188,14 +188,14 @@ class Bridge:
         check_dtype(self.name, self.input_dtype, self.array_backend)
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.declared = buffers = declared_buffers(udf)
-        unmerged = not_assignable(buffers) if type(self.udf).merge is UDF.merge else {}
+        unmerged = {} if self.udf._overrides("merge") else not_assignable(buffers)
         if unmerged:
             names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())
             raise MissingMergeError(
                 f"{self.name} needs a merge method: the default one only assigns buffers of kind "
                 f"'nav', but there are also {names}; implement merge(self, dest, src)"
             )
-        if type(self.udf).get_results is UDF.get_results:
+        if not self.udf._computes_results:
             check_omitted(self.name, buffers, {})
         return [
             (name, decl.kind, decl.extra_shape, decl.dtype.name, decl.dtype.itemsize, decl.use)

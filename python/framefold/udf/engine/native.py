@@ -94,7 +94,7 @@ def finish_native(
 def finishes_in_python(udf: UDF) -> bool:
     """Whether results that a kernel or a compiled function merged are not those that users get."""
     if udf._plugin is not None:
-        return type(udf).get_results is not UDF.get_results
+        return udf._computes_results
     return udf._native_finish
 
 
@@ -108,7 +108,7 @@ def _finish_plugin(
     """The results of a function that others compiled, with what its class in Python adds."""
     from framefold.udf.engine.results import final_results
 
-    if type(udf).get_results is UDF.get_results:
+    if not udf._computes_results:
         return results
     udf = _with_meta(udf, dataset, roi, valid)
     merged = {name: np.asarray(array) for name, _, _, array in results}
