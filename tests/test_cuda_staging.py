@@ -10,7 +10,7 @@ import pytest
 from cuda_udfs import CUPY, Partitions, Tiles, check, check_released
 
 import framefold as ff
-from framefold.arrays.cuda import staging
+from framefold.arrays.cuda import placement, staging
 from framefold.arrays.cuda.staging import StagedTile
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
@@ -190,6 +190,23 @@ def test_a_run_can_be_ended_while_it_waits_for_a_transfer(machine, ctx):
     assert not [t for t in threading.enumerate() if t.name.startswith("framefold-reads")]
     result = ctx.run_udf(dataset, Wanted())
     np.testing.assert_array_equal(result["tile"].data, data)
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "n_devices", "beside_cpus", "n"),
+    [
+        (16, 1, False, 12),
+        (16, 1, True, 8),
+        (16, 4, False, 3),
+        (6, 1, False, 4),
+        (2, 1, False, 2),
+        (2, 2, True, 2),
+        (128, 1, False, 16),
+    ],
+)
+def test_how_many_threads_read(n_cores, n_devices, beside_cpus, n):
+    """Some cores are left to what queues the work of the device."""
+    assert placement.n_readers(n_cores, n_devices, beside_cpus=beside_cpus) == n
 
 
 def test_partitions_and_runs_one_after_the_other_use_the_same_memory(machine):

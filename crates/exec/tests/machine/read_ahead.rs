@@ -7,7 +7,7 @@ use framefold_core::{
     FrameIndices, FrameReader, JobMeta, Merger, NativeArray, Partial, Partition, Requirements,
     Result, RunMeta, SigSlice, SourceInfo, StagedTile, Staging, Tile, TilePosition, Udf,
 };
-use framefold_exec::{Executor, Plan, PlanOptions, Results, Worker};
+use framefold_exec::{Cancel, Driver, Executor, Plan, PlanOptions, Results, Silent, Worker};
 use framefold_kernels::SumSig;
 use framefold_testkit::{MemoryOptions, MemorySource, Values, random_values};
 use std::collections::BTreeSet;
@@ -194,5 +194,20 @@ fn a_worker_gets_short_partitions_before_long_ones() {
             let results = results.snapshot().unwrap();
             assert_eq!(bits(&results).unwrap(), bits(&plain).unwrap(), "{n_readers}, {order:?}");
         }
+    }
+}
+
+#[test]
+fn a_run_that_pauses_on_the_callers_thread_reads_nothing_in_vain() {
+    let (dataset, read) = noted(1000);
+    let cuts = Some(vec![0, 250, 500, 750]);
+    let options = PlanOptions { cuts, tile_depth: Some(16), ..PlanOptions::default() };
+    let udf = Fetched::of(Arc::new(SumSig), Kind { n_readers: 3, ..Kind::default() });
+    let plan = Arc::new(Plan::try_new(&dataset, vec![udf], None, &options).unwrap());
+    let mut driver = Driver::try_new(&plan, Executor::Inline, Cancel::new(), None, None).unwrap();
+    for end in [250, 500, 750, 1000] {
+        assert!(driver.step(&mut Silent).unwrap());
+        let n_read = read.lock().unwrap().len();
+        assert_eq!(n_read, end, "frames of the next partition were read");
     }
 }

@@ -5,7 +5,7 @@ use super::tiles::Tiles;
 use super::{IN_FLIGHT, PassOn, Stage, copy_frames};
 use crate::worker::stages::Stages;
 use crate::worker::tiles::TileMaker;
-use framefold_core::{Error, FrameReader, Partition, Result, StagingBuffer, guarded, interrupt};
+use framefold_core::{Error, FrameReader, Result, StagingBuffer, guarded, interrupt};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -149,11 +149,8 @@ impl Readers {
             if number >= section.end() && self.ahead.is_none() {
                 self.ahead = next().and_then(|index| self.section_of(index));
             }
-            let all = [Some(section), self.ahead.as_ref()].into_iter().flatten();
-            let Some(section) = all.into_iter().find(|section| number < section.end()).cloned()
-            else {
-                break;
-            };
+            let mut both = [Some(section), self.ahead.as_ref()].into_iter().flatten();
+            let Some(section) = both.find(|section| number < section.end()).cloned() else { break };
             let lens = section.tiles.lens(number - section.first)?;
             let parts = self.stage.staging.parts(self.ring.place_of(number), &lens);
             let parts = parts.map_err(|error| self.stage.of_all(error))?;
@@ -165,7 +162,7 @@ impl Readers {
 
     /// The tiles of a partition that the worker may get; none if it cannot be read now.
     fn section_of(&mut self, index: usize) -> Option<Arc<Section>> {
-        let (partition, band): (&Partition, _) = self.stage.plan.partition(index).ok()?;
+        let (partition, band) = self.stage.plan.partition(index).ok()?;
         let tiles = Tiles::of(&self.stage, partition, band);
         (tiles.len() > 0).then(|| self.section(tiles))
     }
