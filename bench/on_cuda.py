@@ -143,6 +143,39 @@ def cases(masks: Callable[[int], Array]) -> Iterator[Case]:
     yield Case("resident masks x64", "200 GB/s", apply(64), products(64), resident=True)
 
 
+class Crew(NamedTuple):
+    """Who takes part in a run."""
+
+    name: str
+    gpus: list[int]
+    cpus: int = 0
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """What functions take, so that all of them do."""
+        both = (ff.UDF.BACKEND_CUPY, ff.UDF.BACKEND_NUMPY)
+        return both if self.cpus else both[:1]
+
+    def udf(self, case: Case) -> Any:
+        """The function of a case, for all of them."""
+        udf = case.udf()
+        return type(udf)(self.backends) if isinstance(udf, OnDevice) else udf
+
+
+def crews(case: Case) -> Iterator[Crew]:
+    """Those of a case: more workers should make no run slower."""
+    yield Crew("1", [0])
+    if case.resident:
+        return
+    yield Crew("2 for one device", [0, 0])
+    if isinstance(case.udf(), OnDevice) and not case.compressed:
+        n_cores = max(1, available_cores() // 2)
+        yield Crew(f"1, and {n_cores} on the CPU", [0], n_cores)
+    devices = cuda_ids()
+    if len(devices) > 1:
+        yield Crew(f"{len(devices)} devices", devices)
+
+
 def median_time(work: Callable[[], object], runs: int) -> float:
     """The median of the seconds that ``work`` takes, after a first time that does not count."""
     work()
@@ -257,8 +290,8 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
             continue
         arithmetic = arithmetic_time(cupy, case, n_frames, options.runs)
         bound = arithmetic if case.resident else max(arithmetic, n_bytes / link)
-        for n_workers in (1,) if case.resident else (1, 2):
-            ctx = ff.Context.make_with("threads", cpus=0, gpus=[0] * n_workers)
+        for crew in crews(case):
+            ctx = ff.Context.make_with("threads", cpus=crew.cpus, gpus=crew.gpus)
             if case.compressed:
                 dataset = ctx.load("hdf5", compressed, ds_path="frames")
             else:
@@ -267,17 +300,22 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
                 dataset = dataset.to_device()
             first = np.arange(n_frames) < 64
             expected = on_cpu(plain, case, int(first.sum()))
-            on_device = partial(ctx.run_udf, backends="cupy")
-            check(on_device(dataset, case.udf(), roi=first), expected, case.name)
+            on_device = partial(ctx.run_udf, backends=crew.backends)
+            check(on_device(dataset, crew.udf(case), roi=first), expected, case.name)
 
-            def run(on_device: Any = on_device, dataset: Any = dataset, case: Case = case) -> None:
-                on_device(dataset, case.udf())
+            def run(
+                on_device: Any = on_device,
+                dataset: Any = dataset,
+                case: Case = case,
+                crew: Crew = crew,
+            ) -> None:
+                on_device(dataset, crew.udf(case))
 
             seconds = median_time(run, options.runs)
             speed = n_bytes / seconds
             share = f"{bound / seconds:.0%}" if bound else "-"
             yield (
-                f"| {case.name} | {case.goal} | {n_workers} | {seconds * 1e3:.0f} ms "
+                f"| {case.name} | {case.goal} | {crew.name} | {seconds * 1e3:.0f} ms "
                 f"| {speed / GIGABYTE:.1f} | {speed / link:.0%} | {arithmetic * 1e3:.0f} ms "
                 f"| {share} |"
             )

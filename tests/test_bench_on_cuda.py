@@ -33,13 +33,17 @@ def measure(on_cuda, folder, only=""):
 
 
 def test_each_case_has_its_bound(monkeypatch, on_cuda, tmp_path):
-    fake_cupy.install(monkeypatch)
+    fake_cupy.install(monkeypatch, n_devices=2)
+    monkeypatch.setattr(on_cuda, "available_cores", lambda: 2)
+    monkeypatch.setattr(on_cuda, "cuda_ids", lambda: [0, 1])
     first, *table = measure(on_cuda, tmp_path)
     assert first.startswith("a stand-in, ")
     assert "15 frames of (128, 128)" in first
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
     names = [case.name for case in on_cuda.cases(lambda n: np.ones((n, 128, 128)))]
     assert sorted({row[0] for row in rows}) == sorted(names)
+    by_tile = [row[2] for row in rows if row[0] == "no-op, by tile"]
+    assert by_tile == ["1", "2 for one device", "1, and 1 on the CPU", "2 devices"]
     for row in rows:
         if len(row) > 3:
             assert (row[3][-3:], row[5][-1:], row[6][-3:]) == (" ms", "%", " ms")
