@@ -17,6 +17,8 @@
 //!   than workers with a device did while it did its latest one: it would be the last to be done, and
 //!   all would wait for it. Nor does it if they could do more meanwhile than the window has room for. The
 //!   window is wider by what they do meanwhile, as far as it fits into [`WAITING_BYTES`].
+//! - A worker that is busy may [begin to read](Schedule::expect_for) its next partition, if results are so small
+//!   that others can go on meanwhile. It gets that one, unless another worker finds nothing else to do before.
 //! - The first error in partition order is the run's, whichever came first in time: partitions
 //!   before it go on, those after it are not handed out any more.
 
@@ -58,8 +60,10 @@ pub struct Schedule<R, E> {
     at_hand: usize,
     /// How many small results may wait in any case.
     waiting: usize,
-    /// The first one that was never handed out.
+    /// The first one that was neither handed out nor is expected.
     next: usize,
+    /// Never handed out, and the worker that expects it.
+    expected: BTreeMap<usize, usize>,
     /// The first one that was not given to the host to be merged.
     collected: usize,
     /// The first one that is not merged.
@@ -107,6 +111,7 @@ impl<R, E> Schedule<R, E> {
             at_hand: 1,
             waiting: 1,
             next: partitions.start,
+            expected: BTreeMap::new(),
             collected: partitions.start,
             merged: partitions.start,
             n_partitions: partitions.end,
@@ -134,7 +139,8 @@ impl<R, E> Schedule<R, E> {
         self.next_for(None)
     }
 
-    /// The same for the worker of that number, where some [have a device](Schedule::set_devices).
+    /// The same for the worker of that number, where some [have a device](Schedule::set_devices), or
+    /// [expect](Schedule::expect_for) a partition.
     pub fn take_for(&mut self, worker: usize) -> Option<usize> {
         let index = self.next_for(Some(worker))?;
         self.beside.took(worker, index);
@@ -142,13 +148,26 @@ impl<R, E> Schedule<R, E> {
     }
 
     fn next_for(&mut self, worker: Option<usize>) -> Option<usize> {
-        if self.closed || self.failure.is_some() {
+        if self.is_ending() {
             return None;
         }
         if let Some(index) = self.again.pop_first() {
             return Some(index);
         }
-        if self.next >= self.limit || worker.is_some_and(|worker| self.is_too_slow(worker)) {
+        if let Some(index) = worker.and_then(|worker| self.expected_by(worker)) {
+            self.expected.remove(&index);
+            return Some(index);
+        }
+        if self.all_begun() || worker.is_some_and(|worker| self.is_too_slow(worker)) {
+            return None;
+        }
+        // What others expect is in the window already.
+        self.next_new().or_else(|| Some(self.expected.pop_first()?.0))
+    }
+
+    /// The first one that was never handed out and that nobody expects, if the window has room for it.
+    fn next_new(&mut self) -> Option<usize> {
+        if self.next >= self.limit {
             return None;
         }
         if self.room() == 0 {
@@ -159,11 +178,29 @@ impl<R, E> Schedule<R, E> {
         Some(self.next - 1)
     }
 
-    /// The partition that is handed out next, as far as is known now.
-    pub fn upcoming(&self) -> Option<usize> {
-        let new = || (self.next < self.limit).then_some(self.next);
-        let goes_on = !self.closed && self.failure.is_none();
-        self.again.first().copied().or_else(new).filter(|_| goes_on)
+    /// The partition that a worker gets next, which is busy with one now; none if that is not known yet.
+    pub fn expect_for(&mut self, worker: usize) -> Option<usize> {
+        if self.is_ending() {
+            return None;
+        }
+        if let Some(&index) = self.again.first() {
+            return Some(index);
+        }
+        if let Some(index) = self.expected_by(worker) {
+            return Some(index);
+        }
+        // The window would wait for one that is not begun. As many others fit into it.
+        let known = |largest| WAITING_BYTES / largest >= self.in_hand();
+        if self.workers > 1 && !self.largest.is_some_and(known) {
+            return None;
+        }
+        let index = self.next_new()?;
+        self.expected.insert(index, worker);
+        Some(index)
+    }
+
+    fn expected_by(&self, worker: usize) -> Option<usize> {
+        self.expected.iter().find(|&(_, &by)| by == worker).map(|(&index, _)| index)
     }
 
     /// Up to `n` partitions for a worker.
@@ -206,7 +243,7 @@ impl<R, E> Schedule<R, E> {
     /// with those before it.
     pub fn next_ready(&mut self) -> Option<(usize, R)> {
         let in_pieces = self.pieces.contains_key(&self.collected);
-        if self.closed || self.failure.is_some() || in_pieces {
+        if self.is_ending() || in_pieces {
             return None;
         }
         let result = self.finished.remove(&self.collected)?;
@@ -224,14 +261,14 @@ impl<R, E> Schedule<R, E> {
         let index = self.collected;
         let piece = || self.pieces.get(&index).is_some_and(|pieces| !pieces.waiting.is_empty());
         let result = || self.finished.contains_key(&index) || self.failed.contains_key(&index);
-        let ended = self.closed || self.failure.is_some() || index >= self.n_partitions;
+        let ended = self.is_ending() || index >= self.n_partitions;
         ended || result() || piece()
     }
 
     /// Whether no worker is needed any more: everything is finished, or the run has ended.
     pub fn is_over(&self) -> bool {
-        let all = self.next >= self.limit && self.again.is_empty() && self.held.is_empty();
-        self.closed || self.failure.is_some() || all
+        let all = self.all_begun() && self.again.is_empty() && self.held.is_empty();
+        self.is_ending() || all
     }
 
     /// Whether the result of partition `index` is still of use: it has neither come nor failed.
@@ -254,7 +291,7 @@ impl<R, E> Schedule<R, E> {
 
     /// The number of partitions that were never handed out.
     pub fn n_left(&self) -> usize {
-        self.n_partitions.saturating_sub(self.next)
+        self.n_partitions.saturating_sub(self.next) + self.expected.len()
     }
 
     /// The number of partitions that no worker has.
@@ -264,7 +301,7 @@ impl<R, E> Schedule<R, E> {
 
     /// The number of partitions that are handed out and not given out to be merged.
     pub fn n_in_progress(&self) -> usize {
-        self.next.saturating_sub(self.collected)
+        self.next.saturating_sub(self.collected + self.expected.len())
     }
 
     /// The first partition that is not merged.
@@ -350,6 +387,7 @@ impl<R, E> Schedule<R, E> {
         self.limit = self.limit.min(index + 1);
         self.again = self.again.iter().copied().filter(|&i| i < index).collect();
         self.held = self.held.iter().copied().filter(|&i| i < index).collect();
+        self.expected.retain(|&i, _| i < index);
         self.failed.insert(index, error)
     }
 
@@ -367,7 +405,7 @@ impl<R, E> Schedule<R, E> {
 
     /// Something went wrong with the run: it ends with the next question. The first time counts.
     pub fn fail(&mut self, error: E) -> Option<E> {
-        if self.closed || self.failure.is_some() {
+        if self.is_ending() {
             return Some(error);
         }
         self.failure = Some(error);
@@ -451,6 +489,16 @@ impl<R, E> Schedule<R, E> {
     /// Whether the run has ended.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Whether every partition that the run needs was handed out at least once.
+    fn all_begun(&self) -> bool {
+        self.next >= self.limit && self.expected.is_empty()
+    }
+
+    /// Whether the run has ended, or will with the next question about the merge.
+    pub fn is_ending(&self) -> bool {
+        self.closed || self.failure.is_some()
     }
 
     /// How many partitions may be handed out and not merged.

@@ -14,6 +14,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use tiles::TileMaker;
 
+/// Gives the partition that a worker gets next, once that is known.
+type Next<'f> = dyn Fn() -> Result<Option<usize>> + 'f;
+
 /// The result of one partition: one partial result per UDF of the plan.
 #[derive(Debug)]
 pub struct PartialResult {
@@ -67,20 +70,33 @@ impl<'p> Worker<'p> {
         index: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
+        self.run_partition_before(index, &|| Ok(None), tick)
+    }
+
+    /// The same; `next` gives the partition that the worker will get after it, once that is known: where
+    /// tiles are read ahead for a device, its first ones are read before this one is finished.
+    ///
+    /// # Errors
+    /// As before, and from `next`.
+    pub fn run_partition_before(
+        &mut self,
+        index: usize,
+        next: &Next<'_>,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
         let partials =
-            self.plan.check_here(cut).and_then(|()| self.repeated(cut, band, &|| None, tick));
+            self.plan.check_here(cut).and_then(|()| self.repeated(cut, band, next, tick));
         let partials = partials.map_err(|error| error.with_partition(index))?;
         Ok(PartialResult { partition: index, frames: None, partials, absent: false })
     }
 
-    /// The same for frames of it that have come, or never will: then none is processed. `next` gives the
-    /// partition that probably comes after it.
+    /// The same for frames of it that have come, or never will: then none is processed.
     pub(crate) fn run_piece(
         &mut self,
         index: usize,
         piece: &Piece,
-        next: &dyn Fn() -> Option<usize>,
+        next: &Next<'_>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
@@ -99,7 +115,7 @@ impl<'p> Worker<'p> {
         &mut self,
         cut: &Partition,
         band: usize,
-        next: &dyn Fn() -> Option<usize>,
+        next: &Next<'_>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let mut processed = self.process(cut, band, next, tick);
@@ -117,7 +133,7 @@ impl<'p> Worker<'p> {
         &mut self,
         partition: &Partition,
         band: usize,
-        next: &dyn Fn() -> Option<usize>,
+        next: &Next<'_>,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let plan = self.plan;

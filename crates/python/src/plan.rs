@@ -171,7 +171,7 @@ impl PyPlan {
         let partial = detached(py, || {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
-                self.run_one(&mut worker, index)
+                self.run_one(&mut worker, index, &|| Ok(None))
             })
         });
         Ok(Partial::new(partial.or_raise(py)?))
@@ -181,21 +181,30 @@ impl PyPlan {
     /// all of them.
     ///
     /// `take()` returns the number of the next one, or None to end; `give(partial)` gets its
-    /// partial result. What goes wrong is raised.
+    /// partial result. `upcoming()`, while one is processed, returns what `take()` will return, if that
+    /// is known: it may be read ahead for a device. What goes wrong is raised.
+    #[pyo3(signature = (take, give, upcoming=None))]
     fn work(
         &self,
         py: Python<'_>,
         take: &Bound<'_, PyAny>,
         give: &Bound<'_, PyAny>,
+        upcoming: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (take, give) = (take.clone().unbind(), give.clone().unbind());
+        let upcoming = upcoming.map(|upcoming| upcoming.clone().unbind());
+        let next = || match &upcoming {
+            Some(upcoming) => attached(|py| upcoming.call0(py)?.extract(py))
+                .map_err(|exception| from_python(exception, "asking for the next partition")),
+            None => Ok(None),
+        };
         let outcome = detached(py, || {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
                 while let Some(index) = attached(|py| take.call0(py)?.extract::<Option<usize>>(py))
                     .map_err(|exception| from_python(exception, "taking a partition"))?
                 {
-                    let partial = self.run_one(&mut worker, index)?;
+                    let partial = self.run_one(&mut worker, index, &next)?;
                     attached(|py| give.call1(py, (Partial::new(partial),)).map(drop))
                         .map_err(|exception| from_python(exception, "giving a partial result"))?;
                 }
@@ -255,7 +264,12 @@ impl PyPlan {
     }
 
     /// Processes one partition, looking for signals now and then.
-    fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
+    fn run_one(
+        &self,
+        worker: &mut Worker<'_>,
+        index: usize,
+        next: &dyn Fn() -> framefold::Result<Option<usize>>,
+    ) -> framefold::Result<PartialResult> {
         let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
         let mut last_poll = Instant::now();
         let mut tick = || {
@@ -266,7 +280,7 @@ impl PyPlan {
             last_poll = Instant::now();
             signals.poll()
         };
-        watched(&self.cancel, || worker.run_partition(index, &mut tick))
+        watched(&self.cancel, || worker.run_partition_before(index, next, &mut tick))
     }
 }
 

@@ -142,6 +142,12 @@ impl PySchedule {
         self.lock().is_closed()
     }
 
+    /// Whether the run has ended, or does when it is looked at next.
+    #[getter]
+    fn is_ending(&self) -> bool {
+        self.lock().is_ending()
+    }
+
     /// Whether no worker is needed any more.
     #[getter]
     fn is_over(&self) -> bool {

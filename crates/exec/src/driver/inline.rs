@@ -72,7 +72,7 @@ fn process(
 ) -> Result<PartialResult> {
     scope.partition(0, &mut || {
         let cancel = cancel.clone();
-        let run = || worker.run_piece(index, piece, &|| next, &mut || host.poll());
+        let run = || worker.run_piece(index, piece, &|| Ok(next), &mut || host.poll());
         guarded(|| interrupt::watched(move || cancel.check(), run))
     })
 }

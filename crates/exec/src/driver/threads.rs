@@ -173,8 +173,6 @@ fn merge_all(
 /// What workers and the merging thread share.
 struct Shared {
     plan: Arc<Plan>,
-    /// Whether there is but one worker.
-    is_alone: bool,
     /// The workers that [`Pace`] does not count, and does not let rest.
     unpaced: BTreeSet<usize>,
     state: Mutex<State>,
@@ -249,7 +247,6 @@ impl Shared {
         };
         Shared {
             plan,
-            is_alone: threads == 1,
             unpaced,
             state: Mutex::new(state),
             limit: Arc::new(AtomicUsize::new(n)),
@@ -293,8 +290,7 @@ impl Shared {
             let started = Instant::now();
             let mut work = || {
                 let mut tick = wanted.clone();
-                // One of several would get another one, more often than not.
-                let next = || self.lock().schedule.upcoming().filter(|_| self.is_alone);
+                let next = || Ok(self.lock().schedule.expect_for(number));
                 let run = || worker.run_piece(index, &piece, &next, &mut tick);
                 interrupt::watched(wanted.clone(), run)
             };

@@ -13,13 +13,13 @@ mod readers;
 mod ring;
 mod tiles;
 
-use super::{Accumulators, accumulators_of};
+use super::{Accumulators, Next, accumulators_of};
 use crate::Plan;
 use framefold_core::{
     ArrayFormat, DType, EncodedTile, Encoding, Error, Partial, Partition, Result, StagedTile,
     Staging, TileFrames,
 };
-use readers::{Next, Readers};
+use readers::Readers;
 use std::sync::Arc;
 use tiles::Tiles;
 

@@ -15,6 +15,8 @@ struct Machine {
     bytes: usize,
     /// How many partitions each worker holds.
     at_hand: usize,
+    /// Whether devices begin to read their next partition while they have another one.
+    expects: bool,
 }
 
 /// What became of a run.
@@ -30,7 +32,7 @@ impl Machine {
     fn new(n_partitions: usize, device: f64, n_others: usize, other: f64) -> Self {
         let mut seconds = vec![other; n_others + 1];
         seconds[0] = device;
-        Machine { n_partitions, n_devices: 1, seconds, bytes: 1000, at_hand: 1 }
+        Machine { n_partitions, n_devices: 1, seconds, bytes: 1000, at_hand: 1, expects: false }
     }
 
     /// The same without some of its workers.
@@ -69,6 +71,9 @@ impl Machine {
                 } else {
                     let done = ran.seconds + self.seconds[worker];
                     queues.entry(worker).or_insert((done, Vec::new())).1.extend(taken);
+                    if self.expects && worker < self.n_devices {
+                        schedule.expect_for(worker);
+                    }
                 }
             }
             let next = queues.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -133,12 +138,18 @@ fn workers_beside_a_faster_device_never_slow_it_down() {
     for n_partitions in [1, 5, 17, 40, 64, 256, 1000] {
         for ratio in [1.5, 3.0, 20.0, 56.0, 300.0] {
             for n_others in [1, 3, 16] {
-                for (bytes, pauses) in [(1000, false), (1000, true), (512 << 10, false)] {
+                for (bytes, pauses, expects) in [
+                    (1000, false, false),
+                    (1000, true, false),
+                    (512 << 10, false, false),
+                    (1000, false, true),
+                    (512 << 10, false, true),
+                ] {
                     let mut machine = Machine::new(n_partitions, 1.0, n_others, ratio);
-                    machine.bytes = bytes;
+                    (machine.bytes, machine.expects) = (bytes, expects);
                     let alone = machine.only(true).run().seconds;
                     let both = machine.run_with(&mut || None, pauses);
-                    let case = (n_partitions, ratio, n_others, bytes, pauses);
+                    let case = (n_partitions, ratio, n_others, bytes, pauses, expects);
                     // The first one that each takes, when nothing is known.
                     assert!(both.seconds <= alone + ratio, "{case:?}: {} s", both.seconds);
                     n_helped += usize::from(both.seconds < alone);
@@ -157,9 +168,10 @@ fn workers_beside_a_faster_device_never_slow_it_down() {
 #[test]
 fn a_device_never_slows_down_others() {
     for ratio in [1.0, 5.0, 50.0] {
-        for bytes in [1000, 200 << 20] {
+        for (bytes, expects) in [(1000, false), (200 << 20, false), (1000, true), (200 << 20, true)]
+        {
             let mut machine = Machine::new(256, 1.0, 16, ratio);
-            machine.bytes = bytes;
+            (machine.bytes, machine.expects) = (bytes, expects);
             let without = machine.only(false).run().seconds;
             let both = machine.run().seconds;
             assert!(both <= without, "{ratio} times, {bytes} bytes: {both} s, {without} s without");
@@ -222,6 +234,7 @@ fn nothing_hangs_however_many_are_lost() {
             n_devices,
             bytes: 1 << random.below(29),
             at_hand: 1 + random.below(3),
+            expects: random.below(2) == 0,
         };
         let often = [3, 10, 100][random.below(3)];
         let pauses = random.below(2) == 0;
@@ -241,6 +254,56 @@ fn nothing_hangs_however_many_are_lost() {
         assert_eq!(ran.n_done.iter().sum::<usize>(), machine.n_partitions, "seed {seed}");
     }
     assert!(n_lost > 3000, "{n_lost}");
+}
+
+#[test]
+fn a_worker_gets_what_it_expects_unless_another_one_has_nothing_else_to_do() {
+    let begun = |bytes| {
+        let mut schedule = Schedule::<(), ()>::new(0..6, 2);
+        schedule.set_devices([0, 1]);
+        assert_eq!((schedule.take_for(0), schedule.take_for(1)), (Some(0), Some(1)));
+        assert_eq!(schedule.expect_for(0), None, "no size is known");
+        schedule.finished(0, (), bytes, 1.0);
+        assert_eq!((schedule.next_step(), schedule.merged(1)), (Next::Merge(0, ()), false));
+        assert_eq!(schedule.take_for(0), Some(2));
+        schedule
+    };
+    let mut schedule = begun(1);
+    assert_eq!((schedule.expect_for(0), schedule.expect_for(1)), (Some(3), Some(4)));
+    assert_eq!(schedule.expect_for(0), Some(3), "as long as it has not got it");
+    assert_eq!((schedule.n_left(), schedule.n_open(), schedule.n_in_progress()), (3, 3, 2));
+    assert_eq!(schedule.take_for(1), Some(4), "what it expects, not the first one");
+    assert_eq!(schedule.expect_for(1), None, "the window has no room");
+    schedule.finished(1, (), 1, 1.0);
+    assert_eq!((schedule.next_step(), schedule.merged(2)), (Next::Merge(1, ()), true));
+    assert_eq!(schedule.expect_for(1), Some(5));
+    assert!(!schedule.is_over());
+    assert_eq!(schedule.take(), Some(3), "all are expected, and this is the first");
+    assert_eq!(schedule.take_for(0), Some(5), "what it expected is gone");
+    assert_eq!((schedule.take_for(1), schedule.expect_for(1)), (None, None));
+    assert!(schedule.is_over());
+    schedule.put_back(4);
+    assert_eq!(schedule.expect_for(0), Some(4), "what is to be repeated comes first");
+    assert_eq!((schedule.take(), schedule.expect_for(0)), (Some(4), None));
+    let mut schedule = begun(1);
+    assert_eq!(
+        (schedule.expect_for(0), schedule.take(), schedule.take()),
+        (Some(3), Some(4), Some(3))
+    );
+    // What comes after a failure does not come.
+    let mut schedule = begun(1);
+    assert_eq!((schedule.expect_for(0), schedule.expect_for(1)), (Some(3), Some(4)));
+    schedule.failed(3, ());
+    assert_eq!((schedule.expect_for(1), schedule.take_for(1)), (None, None));
+    assert!(schedule.is_over());
+    // One result may wait beside those at hand: it is not to be one that was not begun.
+    assert_eq!(begun(200 << 20).expect_for(0), None);
+    let mut alone = Schedule::<(), ()>::new(0..6, 1);
+    assert_eq!((alone.take_for(0), alone.expect_for(0)), (Some(0), Some(1)));
+    alone.finished(0, (), 200 << 20, 1.0);
+    assert_eq!((alone.take_for(0), alone.next_step()), (Some(1), Next::Merge(0, ())));
+    assert_eq!((alone.expect_for(0), alone.merged(1)), (None, true));
+    assert_eq!(alone.expect_for(0), Some(2));
 }
 
 #[test]

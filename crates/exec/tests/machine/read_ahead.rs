@@ -12,6 +12,7 @@ use framefold_kernels::SumSig;
 use framefold_testkit::{MemoryOptions, MemorySource, Values, random_values};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -51,11 +52,14 @@ impl FrameReader for NotedReader<'_> {
     }
 }
 
-/// Finishes each partition but the last one only when the next frame has been read.
+/// Whether a partition may be finished now: is told which, and which frames were read.
+type MayFinish = dyn Fn(&Partition, &BTreeSet<u64>) -> bool + Send + Sync;
+
+/// Finishes a partition only when it may.
 struct Patient {
     inner: Arc<dyn Udf>,
     read: Read,
-    n_frames: usize,
+    may_finish: Arc<MayFinish>,
 }
 
 impl Udf for Patient {
@@ -74,8 +78,8 @@ impl Udf for Patient {
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let inner = self.inner.accumulator(run, partition)?;
-        let next = (partition.frames.end < self.n_frames).then_some(partition.frames.end);
-        Ok(Box::new(Waits { inner, read: self.read.clone(), next }))
+        let (read, may_finish) = (self.read.clone(), self.may_finish.clone());
+        Ok(Box::new(Waits { inner, partition: partition.clone(), read, may_finish }))
     }
 
     fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
@@ -89,8 +93,9 @@ impl Udf for Patient {
 
 struct Waits {
     inner: Box<dyn Accumulator>,
+    partition: Partition,
     read: Read,
-    next: Option<usize>,
+    may_finish: Arc<MayFinish>,
 }
 
 impl Accumulator for Waits {
@@ -104,17 +109,16 @@ impl Accumulator for Waits {
 
     fn finish(self: Box<Self>) -> Result<Partial> {
         let started = Instant::now();
-        while let Some(next) = self.next {
-            let next = u64::try_from(next).unwrap();
-            if self.read.lock().unwrap_or_else(PoisonError::into_inner).contains(&next) {
-                break;
+        loop {
+            let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if (self.may_finish)(&self.partition, &read) {
+                return self.inner.finish();
             }
             if started.elapsed() > Duration::from_secs(20) {
-                return Err(Error::bug(format!("frame {next} was not read ahead")));
+                return Err(Error::bug("nothing more was read ahead"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.inner.finish()
     }
 }
 
@@ -130,7 +134,7 @@ fn noted(n_frames: usize) -> (Dataset, Read) {
 #[test]
 fn the_next_partition_is_read_while_one_is_finished() {
     let n_frames = 1000;
-    for (num_partitions, depth) in [(2, 16), (7, 30), (50, 200)] {
+    for (num_partitions, depth) in [(2, 16), (7, 30), (30, 200)] {
         let options = PlanOptions {
             num_partitions: Some(num_partitions),
             tile_depth: Some(depth),
@@ -143,7 +147,11 @@ fn the_next_partition_is_read_while_one_is_finished() {
             let plain = run_on(Executor::Inline, &dataset, plain, None, &options).unwrap();
             read.lock().unwrap().clear();
             let inner = Fetched::of(Arc::new(SumSig), Kind { n_readers: 2, ..Kind::default() });
-            let udf = Patient { inner, read, n_frames };
+            let may_finish = move |partition: &Partition, read: &BTreeSet<u64>| {
+                let end = partition.frames.end;
+                end == n_frames || read.contains(&u64::try_from(end).unwrap())
+            };
+            let udf = Patient { inner, read, may_finish: Arc::new(may_finish) };
             let staged = run_on(executor, &dataset, vec![Arc::new(udf)], None, &options).unwrap();
             assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{num_partitions}, {depth}");
         }
@@ -151,7 +159,35 @@ fn the_next_partition_is_read_while_one_is_finished() {
 }
 
 #[test]
-fn workers_that_expect_the_same_partition_get_different_ones() {
+fn each_of_several_workers_reads_its_next_partition_while_it_finishes_one() {
+    let (len, n_partitions) = (50, 20);
+    for n_workers in [2, 3] {
+        let (dataset, read) = noted(len * n_partitions);
+        let cuts = Some((0..n_partitions).map(|index| index * len).collect());
+        let options = PlanOptions { cuts, tile_depth: Some(16), ..PlanOptions::default() };
+        let inner = Fetched::of(Arc::new(SumSig), Kind { n_readers: 2, ..Kind::default() });
+        let n_finished = AtomicUsize::new(0);
+        // All are about to finish one, and have begun to read another one each.
+        let may_finish = move |partition: &Partition, read: &BTreeSet<u64>| {
+            let n_begun =
+                read.iter().map(|&frame| frame / len as u64).collect::<BTreeSet<_>>().len();
+            let n_awaited = n_finished.load(Ordering::Relaxed) + 2 * n_workers;
+            // What each does first is over before the size of a result is known.
+            let may = partition.index < n_workers || n_begun >= n_awaited.min(n_partitions);
+            n_finished.fetch_add(usize::from(may), Ordering::Relaxed);
+            may
+        };
+        let udf = Patient { inner, read, may_finish: Arc::new(may_finish) };
+        let executor = Executor::Threads(NonZeroUsize::new(n_workers));
+        let staged = run_on(executor, &dataset, vec![Arc::new(udf)], None, &options).unwrap();
+        let plain = vec![Arc::new(SumSig) as Arc<dyn Udf>];
+        let plain = run_on(Executor::Inline, &dataset, plain, None, &options).unwrap();
+        assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{n_workers} workers");
+    }
+}
+
+#[test]
+fn workers_that_share_a_run_give_the_same_results() {
     let (dataset, _) = noted(1000);
     for num_partitions in [5, 40] {
         let options = PlanOptions {
@@ -184,16 +220,39 @@ fn a_worker_gets_short_partitions_before_long_ones() {
         let plan = Arc::new(Plan::try_new(&dataset, vec![udf], None, &options).unwrap());
         assert_eq!(plan.n_partitions(), 5);
         for order in [[0, 1, 2, 3, 4], [3, 2, 4, 0, 1], [4, 3, 2, 1, 0]] {
-            // As worker processes do: nothing is known of what comes next.
-            let mut worker = Worker::try_new(&plan).unwrap();
-            let run = |index| worker.run_partition(index, &mut || Ok(())).unwrap();
-            let mut partials: Vec<_> = order.into_iter().map(run).collect();
-            partials.sort_by_key(|partial| partial.partition);
-            let mut results = Results::try_new(plan.clone()).unwrap();
-            partials.into_iter().for_each(|partial| results.merge(partial).unwrap());
-            let results = results.snapshot().unwrap();
-            assert_eq!(bits(&results).unwrap(), bits(&plain).unwrap(), "{n_readers}, {order:?}");
+            // As worker processes do: what comes next is known, is not, or is something else.
+            let after = |at: usize| order.get(at + 1).copied();
+            let known: [&dyn Fn(usize) -> Option<usize>; 4] =
+                [&after, &|_| None, &|at| after(at).filter(|_| at % 2 == 0), &|at| Some(at % 5)];
+            for (number, next) in known.iter().enumerate() {
+                let mut worker = Worker::try_new(&plan).unwrap();
+                let run = |(at, index)| {
+                    worker.run_partition_before(index, &|| Ok(next(at)), &mut || Ok(())).unwrap()
+                };
+                let mut partials: Vec<_> = order.into_iter().enumerate().map(run).collect();
+                partials.sort_by_key(|partial| partial.partition);
+                let mut results = Results::try_new(plan.clone()).unwrap();
+                partials.into_iter().for_each(|partial| results.merge(partial).unwrap());
+                let results = bits(&results.snapshot().unwrap()).unwrap();
+                assert_eq!(results, bits(&plain).unwrap(), "{n_readers}, {order:?}, {number}");
+            }
         }
+    }
+}
+
+#[test]
+fn a_host_that_fails_to_say_what_comes_next_ends_the_partition() {
+    let (dataset, _) = noted(400);
+    let options = PlanOptions { num_partitions: Some(2), ..PlanOptions::default() };
+    let udf = Fetched::of(Arc::new(SumSig), Kind { n_readers: 2, ..Kind::default() });
+    let plan = Arc::new(Plan::try_new(&dataset, vec![udf], None, &options).unwrap());
+    let mut worker = Worker::try_new(&plan).unwrap();
+    let next = || Err(Error::bug("the host does not know"));
+    let failed = worker.run_partition_before(0, &next, &mut || Ok(())).map(drop).unwrap_err();
+    assert!(failed.to_string().contains("the host does not know"), "{failed}");
+    // It can go on.
+    for index in 0..2 {
+        worker.run_partition(index, &mut || Ok(())).unwrap();
     }
 }
 

@@ -43,8 +43,11 @@ struct Host {
     most_bytes: usize,
     /// The bytes of pieces of partitions that are not finished.
     sizes: BTreeMap<usize, usize>,
-    /// The first partition that no worker ever had.
+    /// The first partition that no worker ever had or expected.
     next: usize,
+    /// Those that a worker expects; how many it got, and how many another one did.
+    expected: BTreeMap<usize, usize>,
+    n_expected: (usize, usize),
     /// Whether all workers asked for a partition, got none, and sleep until they are woken.
     asleep: bool,
 }
@@ -84,6 +87,8 @@ impl Host {
             most_bytes: random.below(30),
             sizes: BTreeMap::new(),
             next: 0,
+            expected: BTreeMap::new(),
+            n_expected: (0, 0),
             asleep: false,
             random,
         }
@@ -91,7 +96,8 @@ impl Host {
 
     /// One event, whatever comes first.
     fn event(&mut self) -> Option<End> {
-        match self.random.below(12) {
+        match self.random.below(13) {
+            12 => self.expect(),
             0..4 => self.take(),
             4..7 => self.finish(),
             7 => self.go_wrong(),
@@ -103,7 +109,12 @@ impl Host {
 
     fn take(&mut self) {
         let n = 1 + self.random.below(2);
-        let taken = self.schedule.take_some(n);
+        let worker = self.random.below(7);
+        // Some hosts do not number their workers.
+        let taken = match worker {
+            6 => self.schedule.take_some(n),
+            _ => self.schedule.take_some_for(worker, n),
+        };
         self.asleep = self.taken.is_empty() && taken.is_empty();
         for index in taken {
             assert!(index < self.n_partitions);
@@ -115,9 +126,32 @@ impl Host {
             let ahead = self.merged + self.in_hand + fit;
             assert!(!is_new || index < ahead, "{index} is beyond the window, {ahead}");
             self.next = self.next.max(index + 1);
+            if let Some(by) = self.expected.remove(&index) {
+                self.n_expected.0 += usize::from(by == worker);
+                self.n_expected.1 += usize::from(by != worker);
+            }
             let first = self.failures.first_key_value().map_or(usize::MAX, |(&first, _)| first);
             assert!(index <= first, "partition {index} comes after one that failed");
             self.taken.push(index);
+        }
+    }
+
+    /// A worker that is at work begins to read the partition that comes next.
+    fn expect(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let worker = self.random.below(6);
+        let Some(index) = self.schedule.expect_for(worker) else { return };
+        let first = self.failures.first_key_value().map_or(usize::MAX, |(&first, _)| first);
+        assert!(index <= first, "partition {index} comes after one that failed");
+        assert!(!self.taken.contains(&index), "partition {index} is with a worker");
+        if index >= self.next {
+            let small = ((4 << 20) / self.largest).min(self.waiting);
+            let fit = ((256 << 20) / self.largest).clamp(1, self.in_hand).max(small);
+            assert!(index < self.merged + self.in_hand + fit, "{index} is beyond the window");
+            self.next = index + 1;
+            self.expected.insert(index, worker);
         }
     }
 
@@ -302,15 +336,25 @@ impl Host {
             return;
         }
         assert!(!self.asleep || !self.taken.is_empty(), "all workers sleep, and none is woken");
-        let given = self.schedule.take();
-        assert_eq!(given, Some(wanted), "nothing is under way, and nothing can be handed out");
-        self.taken.extend(given);
+        // Who expects it may be gone: others get it when there is nothing else.
+        while self.expected.contains_key(&wanted) {
+            let given = self.schedule.take().expect("nothing can be handed out");
+            self.next = self.next.max(given + 1);
+            self.expected.remove(&given);
+            self.taken.push(given);
+        }
+        if !self.taken.contains(&wanted) {
+            let given = self.schedule.take();
+            assert_eq!(given, Some(wanted), "nothing is under way, and nothing can be handed out");
+            self.taken.extend(given);
+        }
     }
 }
 
 #[test]
 fn random_events_lead_to_an_end_and_keep_the_rules() {
     let (mut n_events, mut n_complete, mut n_failed) = (0, 0, 0);
+    let (mut n_as_expected, mut n_elsewhere) = (0, 0);
     for seed in 0.. {
         let mut host = Host::new(seed);
         let mut end = None;
@@ -326,11 +370,14 @@ fn random_events_lead_to_an_end_and_keep_the_rules() {
             End::Complete => n_complete += 1,
             End::Failed(_) => n_failed += 1,
         }
+        n_as_expected += host.n_expected.0;
+        n_elsewhere += host.n_expected.1;
         if n_events > 1_000_000 {
             break;
         }
     }
     assert!(n_complete > 1000 && n_failed > 100, "{n_complete} complete, {n_failed} failed");
+    assert!(n_as_expected > 1000 && n_elsewhere > 1000, "{n_as_expected}, {n_elsewhere} elsewhere");
 }
 
 #[test]

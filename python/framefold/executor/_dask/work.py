@@ -223,12 +223,18 @@ class ShippedRun:
         size = 0
         process = os.getpid()
 
+        def is_used_up() -> bool:
+            return time.monotonic() > started + budget[0] or size > budget[1]
+
         def take() -> int | None:
             nonlocal partition_started
             end_fork(process)
             partition_started = time.monotonic()
-            is_over = partition_started > started + budget[0] or size > budget[1]
-            return left[-1] if left and not (answer.results and is_over) else None
+            return left[-1] if left and not (answer.results and is_used_up()) else None
+
+        def upcoming() -> int | None:
+            end_fork(process)
+            return left[-2] if len(left) > 1 and not is_used_up() else None
 
         def give(partial: _engine.Partial) -> None:
             nonlocal size
@@ -248,7 +254,7 @@ class ShippedRun:
 
         try:
             with nullcontext() if self._places is None else self._places.one():
-                self._run.plan.work(take, give)
+                self._run.plan.work(take, give, upcoming)
         except BaseException as exception:
             end_fork(process, exception)
             answer.failure = left[-1] if left else None, _packed(exception)

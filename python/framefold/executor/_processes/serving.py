@@ -245,6 +245,15 @@ class Server:
                 job.partition_started = time.monotonic()
             return taken
 
+        def upcoming() -> int | None:
+            end_fork(process)
+            if self._put_back is None and not self._inbox.empty():
+                self._put_back = self._inbox.get()
+            match self._put_back:
+                case (("task", of, index, _), _) if of == number:
+                    return int(index)
+            return None
+
         def give(partial: _engine.Partial) -> None:
             nonlocal taken
             end_fork(process)
@@ -253,7 +262,7 @@ class Server:
 
         try:
             with nullcontext() if job.place is None else job.place.active():
-                job.run.plan.work(take, give)
+                job.run.plan.work(take, give, upcoming)
             job.send()
         except BaseException as exception:
             end_fork(process, exception)

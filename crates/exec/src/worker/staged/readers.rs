@@ -3,6 +3,7 @@
 use super::ring::{Piece, Ring, Section, Work};
 use super::tiles::Tiles;
 use super::{IN_FLIGHT, PassOn, Stage, copy_frames};
+use crate::worker::Next;
 use crate::worker::stages::Stages;
 use crate::worker::tiles::TileMaker;
 use framefold_core::{Error, FrameReader, Result, StagingBuffer, guarded, interrupt};
@@ -13,9 +14,6 @@ use std::thread::JoinHandle;
 const PIECES_EACH: usize = 4;
 /// There are no more tiles than fit this, unless fewer could not be filled ahead.
 const MOST_BYTES: usize = 512 << 20;
-
-/// Gives the partition that the worker gets next, as far as is known now.
-pub(super) type Next<'f> = dyn Fn() -> Option<usize> + 'f;
 
 pub(super) struct Readers {
     stage: Arc<Stage>,
@@ -105,19 +103,17 @@ impl Readers {
         pass_on: &mut PassOn<'_>,
     ) -> Result<()> {
         let section = self.ahead.take().unwrap_or_else(|| self.section(tiles));
-        let mut asked = false;
-        let mut ask = || if std::mem::replace(&mut asked, true) { None } else { next() };
-        self.fill(&section, &mut ask)?;
+        self.fill(&section, next)?;
         for (tile, number) in (section.first..section.end()).enumerate() {
             tick()?;
             self.ring.wait_for(number, tick)?;
             pass_on(&section.tiles, tile, self.ring.place_of(number), &self.ring.encoded(number))?;
             if tile >= IN_FLIGHT {
-                self.release(&section, &mut ask)?;
+                self.release(&section, next)?;
             }
         }
         while self.n_released < section.end() {
-            self.release(&section, &mut ask)?;
+            self.release(&section, next)?;
         }
         self.ring.end(&section, tick)
     }
@@ -128,26 +124,18 @@ impl Readers {
     }
 
     /// Waits until nothing reads from the next tile in turn, and lets another one be written.
-    fn release(
-        &mut self,
-        section: &Arc<Section>,
-        next: &mut dyn FnMut() -> Option<usize>,
-    ) -> Result<()> {
+    fn release(&mut self, section: &Arc<Section>, next: &Next<'_>) -> Result<()> {
         self.stage.wait(self.ring.place_of(self.n_released))?;
         self.n_released += 1;
         self.fill(section, next)
     }
 
     /// Begins tiles while there are places: first of this partition, then of the one that `next` gives.
-    fn fill(
-        &mut self,
-        section: &Arc<Section>,
-        next: &mut dyn FnMut() -> Option<usize>,
-    ) -> Result<()> {
+    fn fill(&mut self, section: &Arc<Section>, next: &Next<'_>) -> Result<()> {
         while self.n_begun < self.n_released + self.ring.n_places() {
             let number = self.n_begun;
             if number >= section.end() && self.ahead.is_none() {
-                self.ahead = next().and_then(|index| self.section_of(index));
+                self.ahead = next()?.and_then(|index| self.section_of(index));
             }
             let mut both = [Some(section), self.ahead.as_ref()].into_iter().flatten();
             let Some(section) = both.find(|section| number < section.end()).cloned() else { break };
