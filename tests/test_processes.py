@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -39,6 +41,27 @@ def test_native_runs_use_threads(inline, tmp_path):
         assert ctx.executor.worker_ids == []
         assert "threads: all UDFs run on native kernels" in ctx.explain(dataset, ff.SumUDF())
         assert "up to 2 worker processes" in ctx.explain(dataset, [ff.SumUDF(), Level()])
+
+
+def meet(folder, own, other, _frame):
+    (folder / own).touch()
+    deadline = time.monotonic() + 20
+    while not (folder / other).exists():
+        assert time.monotonic() < deadline, f"{other} does not run beside {own}"
+        time.sleep(0.01)
+
+
+def test_a_run_gets_workers_of_its_own_while_another_one_is_busy_with_its_last_partition(tmp_path):
+    with ff.Context.make_with("processes", cpus=2) as ctx:
+        data = np.zeros((1, 1, 4, 4), np.uint8)
+        dataset = ctx.load("memory", data=data, num_partitions=1)
+        one = threading.Thread(
+            target=ctx.run_udf, args=(dataset, PerFrame(partial(meet, tmp_path, "one", "two")))
+        )
+        one.start()
+        assert eventually((tmp_path / "one").exists)
+        ctx.run_udf(dataset, PerFrame(partial(meet, tmp_path, "two", "one")))
+        one.join()
 
 
 def test_names_of_the_reference():

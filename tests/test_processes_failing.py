@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -130,6 +131,35 @@ def test_workers_that_do_not_start(ctx, command, monkeypatch):
         ctx.run_udf(frames(ctx), Level())
     monkeypatch.undo()
     assert_usable(ctx)
+
+
+def await_entries(folder, n_entries, _frame):
+    while len(os.listdir(folder)) < n_entries:
+        time.sleep(0.01)
+
+
+def test_what_did_not_start_for_one_run_does_not_fail_the_next(tmp_path, monkeypatch):
+    n_workers, started, ended = 7, tmp_path / "started", tmp_path / "ended"
+    started.mkdir()
+    ended.mkdir()
+    command = tmp_path / "python"
+    # The first three end at once, the others during the next run.
+    command.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\nmkdir started/$$\n"
+        f"mkdir 1 2>/dev/null || mkdir 2 2>/dev/null || mkdir 3 2>/dev/null || "
+        f"while ! test -e next; do sleep 0.02; done\n"
+        f"mkdir ended/$$\nexit 1\n"
+    )
+    command.chmod(0o755)
+    with ff.Context.make_with("processes", cpus=n_workers) as ctx:
+        monkeypatch.setattr(sys, "executable", str(command))
+        with pytest.raises(WorkerError, match="end before they are ready"):
+            ctx.run_udf(frames(ctx), Level())
+        monkeypatch.undo()
+        assert eventually(lambda: len(os.listdir(started)) >= n_workers)
+        (tmp_path / "next").touch()
+        ctx.run_udf(frames(ctx), PerFrame(partial(await_entries, ended, n_workers)))
+        assert len(os.listdir(started)) < n_workers + 3, "some for a run that had failed"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

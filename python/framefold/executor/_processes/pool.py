@@ -291,7 +291,7 @@ class Pool:
         wanted: Counter[int | None] = Counter()
         n_cpus = 0
         for job in self._jobs:
-            if job.has_ended:
+            if job.has_ended or job.tasks.schedule.is_ending:
                 continue
             devices = job.devices[: job.tasks.n_partitions]
             wanted |= Counter(devices)
@@ -439,10 +439,13 @@ class Pool:
         blamed = blamed and worker.ready and len(worker.queue) == 1
         busy = worker.is_busy
         code = worker.end()
-        if not worker.ready:
+        if not worker.ready and worker.start_counts:
             self._failed_starts += 1
             if self._failed_starts >= FAILED_STARTS:
                 self._failed_starts = 0
+                # Others that started with it say nothing about the next run.
+                for other in self._workers:
+                    other.start_counts = False
                 reason = failures.describe_exit(code)
                 self._fail_all(
                     f"worker processes end before they are ready ({reason}); their messages are "

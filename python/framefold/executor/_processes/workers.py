@@ -118,6 +118,8 @@ class Worker:
         #: Of no other worker.
         self.number = next(_numbers)
         self.device = device
+        #: Whether it counts if it ends before it is ready.
+        self.start_counts = True
         self.ready = False
         self.jobs: dict[int, AssignedRun] = {}
         #: Job and partition; the first one is being processed.
