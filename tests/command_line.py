@@ -8,8 +8,10 @@ SIGTERM and SIGHUP to themselves, and end their process on the next one without 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,16 +30,19 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """Runs the command with these arguments, in the folder and environment of the module's begin.
+@contextmanager
+def commands(folder, **environment):
+    """Runs the command with these arguments, in the folder and environment of the beginning.
 
     Gives what it prints; what it says of an error if it is to end with another code than 0.
     """
-    folder = tmp_path_factory.mktemp("command")
     streams = [folder / name for name in ("in", "out", "err")]
     with subprocess.Popen(
-        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", FORKS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
     ) as forks:
 
         def run(*arguments, code=0):
@@ -49,4 +54,11 @@ def command(tmp_path_factory):
             assert ended == f"{code}\n", (ended, streams[2].read_text())
             return streams[2 if code else 1].read_text()
 
+        yield run
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The command for all tests of a module."""
+    with commands(tmp_path_factory.mktemp("command")) as run:
         yield run

@@ -15,6 +15,7 @@ from typing import ClassVar
 import fake_cupy
 import numpy as np
 import pytest
+from command_line import commands
 from known_oddities import POSITIONS_WITHOUT_DATA
 from shared_contexts import shared
 
@@ -230,6 +231,8 @@ def test_what_breaks_the_contract_is_named(path):
         ({"name": "mib", "extensions": (), "open": lambda path: None}, "'mib' already"),
         ({"name": "x1", "extensions": (), "open": lambda path, **o: None}, "name its options"),
         ({"name": "x1", "extensions": (), "open": lambda path, nav_shape=None: 0}, "leave it out"),
+        ({"name": "x1", "extensions": (), "open": lambda path, flip=1: 0}, "takes flip, which"),
+        ({"name": "x1", "extensions": (), "open": lambda path, names="a": 0}, "takes names, which"),
         ({"name": "x1", "extensions": (), "open": lambda path, a=1j: 0}, "not of a type"),
     ]:
         with pytest.raises(InvalidArgumentError, match=part):
@@ -288,6 +291,74 @@ def test_detect_that_fails_keeps_no_other_file_closed(tmp_path, data):
             assert ff.Context.make_with("inline").open(tmp_path / "a.npy").format == "npy"
     finally:
         del Odd.detect
+
+
+def test_options_may_have_names_that_the_command_line_uses(tmp_path, path, data):
+    """Installing a format changes nothing of the commands for other files."""
+    info = tmp_path / "busy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: busy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[framefold.formats]\nbusy = busy:Busy\n")
+    (tmp_path / "busy.py").write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            sys.path[:0] = [{str(Path(__file__).parent)!r}]
+            from pathlib import Path
+            import numpy as np
+            from test_own_formats import FedSource
+
+            class Times(FedSource):
+                def read(self, frames, out):
+                    super().read(frames, out)
+                    out *= self.gain
+
+            class Busy:
+                name = "busy"
+                extensions = ("busy",)
+
+                @staticmethod
+                def open(
+                    path: Path, gain: int = 1, dark: bool = False, roi: bool | None = None,
+                    no_roi: int = 0, threads: float = 1.0, format: str = "", stack: int = 0,
+                    help: int = 0, version: int = 0, output: int = 0, param: int = 0,
+                    bad_pixels: int = 0, gain_map: int = 0, backend: int = 0, bin: int = 0,
+                ):
+                    source = Times(path, 0)
+                    source.dtype = "float32"
+                    source.gain = gain * (3 if dark else 1) * (5 if roi else 1)
+                    return source
+            """
+        )
+    )
+    (tmp_path / "mine.py").write_text(
+        textwrap.dedent(
+            """
+            import framefold as ff
+
+            class Total(ff.UDF):
+                def get_result_buffers(self):
+                    return {"total": self.buffer("nav", dtype="float64")}
+
+                def process_frame(self, frame):
+                    self.results.total[:] = frame.sum()
+            """
+        )
+    )
+    total, out = data.sum(axis=(2, 3)), tmp_path / "out.npy"
+    np.save(tmp_path / "gain.npy", np.full(SHAPE[2:], 4.0, np.float32))
+    with commands(tmp_path, PYTHONPATH=str(tmp_path)) as command:
+        assert "(6, 7), 42 positions" in command("info", "--format", "busy", path)
+        for function in ("sumsig", f"{tmp_path}/mine.py:Total"):
+            for options, factor in [
+                (("--option-gain", 2, "--option-dark", "--option-roi"), 30),
+                (("--no-option-roi", "--option-no-roi", 4), 1),
+                (("--gain", tmp_path / "gain.npy", "--option-gain", 3), 12),
+            ]:
+                given = ("--format", "busy", "-q", "--force", "-o", out)
+                command("run", function, path, *given, *options)
+                found = np.load(out).reshape(SHAPE[:2])
+                np.testing.assert_allclose(found, factor * total, rtol=1e-6)
 
 
 def test_formats_of_packages_are_found(tmp_path, path):

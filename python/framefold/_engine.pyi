@@ -73,7 +73,7 @@ def format_table() -> list[
         str,
         str,
         list[str],
-        list[tuple[str, str | None, str, list[str], str | None, Any, str]],
+        list[tuple[str, str | None, str, str, list[str], str | None, Any, str]],
     ]
 ]: ...
 def register_format(

@@ -2,6 +2,7 @@
 
 use crate::format::Format;
 use crate::formats::FORMATS;
+use crate::options::OptionSpec;
 use framefold_core::{Error, Result};
 use std::sync::{PoisonError, RwLock};
 
@@ -12,6 +13,9 @@ static ADDED: RwLock<Vec<&'static Format>> = RwLock::new(Vec::new());
 ///
 /// It is asked before the built-in formats, so that it can tell its own files from others in the
 /// same container; and like them, it is asked first about files of its extensions.
+///
+/// On the command line, an option that no built-in format has is called `--option-` and its name, so that
+/// it is none of the command line's own.
 ///
 /// ```
 /// use framefold_core::{Dataset, StoredDType};
@@ -102,6 +106,8 @@ fn add(format: Format, replaces: bool) -> Result<&'static Format> {
     let same = |other: &&'static Format| replaces && other.name == format.name;
     let others: Vec<&'static Format> = added.iter().copied().filter(|o| !same(o)).collect();
     check(&format, &others)?;
+    let options: Vec<OptionSpec> = format.options.iter().map(on_command_line).collect();
+    let format = Format { options: options.leak(), ..format };
     let format: &'static Format = Box::leak(Box::new(format));
     *added = others;
     added.push(format);
@@ -112,6 +118,16 @@ fn add(format: Format, replaces: bool) -> Result<&'static Format> {
 pub fn formats() -> Vec<&'static Format> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     added.iter().copied().chain(FORMATS).collect()
+}
+
+/// The same with the flag that its option has on the command line.
+fn on_command_line(spec: &OptionSpec) -> OptionSpec {
+    let mut built_in = FORMATS.iter().flat_map(|format| format.options);
+    let flag = match built_in.find(|known| known.name == spec.name) {
+        Some(known) => known.flag,
+        None => Some(&*format!("option-{}", spec.name.replace('_', "-")).leak()),
+    };
+    OptionSpec { flag, ..*spec }
 }
 
 fn check(format: &Format, added: &[&'static Format]) -> Result<()> {
@@ -207,5 +223,21 @@ mod tests {
             let error = register(format).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn options_have_flags_that_the_command_line_does_not_use_itself() {
+        const OWN: &[OptionSpec] = &[
+            OptionSpec::new("gain_of_all", OptionKind::Number, "A factor"),
+            OptionSpec::new("roi", OptionKind::Number, "Something").with_flag("threads"),
+            OptionSpec::new("nav_shape", OptionKind::Shape, "The scan shape"),
+            OptionSpec::new("enable_corrections", OptionKind::Flag, "As others").with_flag("roi"),
+        ];
+        // What is built in takes a switch; its kind is not the question here.
+        let found: Vec<String> = OWN.iter().map(|spec| on_command_line(spec).flag_name()).collect();
+        assert_eq!(found, ["option-gain-of-all", "option-roi", "nav-shape", "corrections"]);
+        let format = register(row("of_flags", &OWN[..3])).unwrap();
+        let found: Vec<String> = format.options.iter().map(OptionSpec::flag_name).collect();
+        assert_eq!(found, ["option-gain-of-all", "option-roi", "nav-shape"]);
     }
 }

@@ -170,10 +170,11 @@ pub(crate) fn kind_of(name: &str, choices: &'static [&'static str]) -> Option<Op
 /// Name, title and extensions of a format, and its options.
 type FormatRow<'py> = (&'static str, &'static str, Vec<&'static str>, Vec<Row<'py>>);
 
-/// An option of a format: name, other name, kind, choices, unit, default, help.
+/// An option of a format: name, other name, flag, kind, choices, unit, default, help.
 type Row<'py> = (
     &'static str,
     Option<&'static str>,
+    String,
     &'static str,
     Vec<&'static str>,
     Option<&'static str>,
@@ -199,7 +200,8 @@ fn row<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Row<'py>> {
         _ => Vec::new(),
     };
     let default = spec.default_value().map(|value| to_python(py, &value)).transpose()?;
-    Ok((spec.name, spec.alias, kind_name(spec.kind), choices, spec.unit, default, spec.help))
+    let (flag, kind) = (spec.flag_name(), kind_name(spec.kind));
+    Ok((spec.name, spec.alias, flag, kind, choices, spec.unit, default, spec.help))
 }
 
 /// What was given for the options in the row of a format of Python's, but for those that the

@@ -117,17 +117,8 @@ def opened(ctx: Context, given: Namespace, file: str) -> DataSet:
     return dataset.pipe(*given.stages)
 
 
-#: What some options are called on the engine's command line.
-_FLAGS = {
-    "io_backend": "backend",
-    "enable_corrections": "corrections",
-    "endianess": "byte-order",
-    "gain_map_path": "gain-map",
-}
-
-
 def _add_option(group: Any, option: Option) -> None:
-    flag = f"--{_FLAGS.get(option.name, option.name).replace('_', '-')}"
+    flag = f"--{option.flag}"
     how: dict[str, Any] = {"dest": f"option_{option.name}", "default": None}
     how["help"] = option.help.replace("%", "%%")
     action: type[Action] = BooleanOptionalAction

@@ -31,7 +31,7 @@ const DARK: &str = "dark";
 const GAIN: &str = "gain";
 const BAD_PIXELS: &str = "bad_pixels";
 /// The switch for corrections that come with the file.
-const OF_FILE: &str = "enable_corrections";
+const OF_FILE: &str = "option corrections";
 /// The stages that have options of their own.
 const OWN_STAGES: [&str; 2] = ["bin", "crop"];
 
@@ -233,7 +233,7 @@ fn given_stages(matches: &ArgMatches) -> Vec<String> {
 
 /// The argument of an option, and of a switch that which turns it off.
 fn args_of(spec: OptionSpec) -> Vec<Arg> {
-    let plain = arg(spec.name, named(&spec, |name| name), spec.help);
+    let plain = arg(id_of(&spec), named(&spec, |name| name), spec.help);
     let parsed = StringValueParser::new()
         .try_map(move |text| spec.parse(&text).map_err(|error| error.to_string()));
     let valued = |name: &'static str| plain.clone().value_name(name).value_parser(parsed.clone());
@@ -270,9 +270,14 @@ fn args_of(spec: OptionSpec) -> Vec<Arg> {
     vec![one]
 }
 
+/// What the argument of an option is called here, unlike arguments that are none.
+fn id_of(spec: &OptionSpec) -> &'static str {
+    named(spec, |name| format!("option {name}"))
+}
+
 /// What turns a switch off.
 fn off_id(spec: &OptionSpec) -> &'static str {
-    named(spec, |name| format!("no_{name}"))
+    named(spec, |name| format!("option no {name}"))
 }
 
 /// Something that is called after an option, for as long as the program runs: there are a few
@@ -316,14 +321,14 @@ impl FromArgMatches for DataArgs {
         let mut options = OpenOptions::default();
         for spec in specs() {
             let value = match spec.kind {
-                OptionKind::Flag => matches.get_flag(spec.name).then_some(true),
+                OptionKind::Flag => matches.get_flag(id_of(&spec)).then_some(true),
                 OptionKind::Switch { .. } if matches.get_flag(off_id(&spec)) => Some(false),
-                OptionKind::Switch { .. } => matches.get_flag(spec.name).then_some(true),
+                OptionKind::Switch { .. } => matches.get_flag(id_of(&spec)).then_some(true),
                 _ => None,
             };
             let value = match spec.kind {
                 OptionKind::Flag | OptionKind::Switch { .. } => value.map(OptionValue::Switch),
-                _ => matches.get_one::<OptionValue>(spec.name).cloned(),
+                _ => matches.get_one::<OptionValue>(id_of(&spec)).cloned(),
             };
             if let Some(value) = value {
                 options

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
+from framefold.io.dataset._calibration import FACTS, TURNS
 from framefold.io.dataset._factory import class_from
 from framefold.io.dataset._file import FileDataSet
 from framefold.io.dataset._table import format_rows
@@ -31,8 +32,8 @@ OF_ALL = {
     "nav_shape": ("shape", "The scan shape, where it is not that of the source"),
     "sync_offset": ("integer", "Scan position p shows frame p + N"),
 }
-#: What the engine takes itself.
-OF_ENGINE = ("nav_shape", "sync_offset", "num_partitions", "files")
+#: What `load` and the engine take themselves.
+OF_LOAD = ("filetype", "files", "nav_shape", "sync_offset", "num_partitions", *FACTS, *TURNS)
 
 #: The kind of an option by the type of its annotation.
 KINDS = {
@@ -78,7 +79,8 @@ def register_format(cls: Class) -> Class:
             the options of the format: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``,
             ``pathlib.Path``, ``numpy.dtype`` or ``Literal`` of texts, each with ``| None`` if it
             need not be given. An option of a name that another format has takes what it takes
-            there.
+            there. On the command line, those that no built-in format has have ``option-`` in
+            front: ``--option-gain``.
         ``option_help`` : dict of str, optional
             A sentence for each option, without its full stop.
 
@@ -106,7 +108,7 @@ def register_format(cls: Class) -> Class:
     ------
     InvalidArgumentError
         If something is missing, or another format has the name, or uses that of an option for
-        something else.
+        something else, or :meth:`framefold.Context.load` does.
     """
     name = getattr(cls, "name", None)
     if not isinstance(cls, type) or not isinstance(name, str):
@@ -252,7 +254,7 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
                 f"can be refused"
             )
         option = parameter.name
-        if option in OF_ENGINE:
+        if option in OF_LOAD:
             raise InvalidArgumentError(
                 f"open of the format {name!r} takes {option}, which framefold sees to itself; "
                 f"leave it out"

@@ -31,6 +31,8 @@ class Option(NamedTuple):
 
     name: str
     alias: str | None
+    #: Its name on the command line, without dashes in front.
+    flag: str
     kind: str
     choices: list[str]
     unit: str | None
