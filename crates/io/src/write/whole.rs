@@ -70,7 +70,8 @@ impl WholeOutput {
         replace: bool,
         inputs: &[PathBuf],
     ) -> Result<Self> {
-        let mut output = WholeOutput::locked(path, kind, replace, inputs)?;
+        let locked = WholeOutput::locked(path, kind, replace, inputs);
+        let mut output = locked.map_err(|error| error.with_path(path))?;
         output.begin_anew()?;
         Ok(output)
     }
@@ -86,7 +87,8 @@ impl WholeOutput {
         replace: bool,
         inputs: &[PathBuf],
     ) -> Result<(Self, Option<String>)> {
-        let mut output = WholeOutput::locked(path, kind, replace, inputs)?;
+        let locked = WholeOutput::locked(path, kind, replace, inputs);
+        let mut output = locked.map_err(|error| error.with_path(path))?;
         let part = output.place.part.symlink_metadata().ok();
         let fits = part.is_some_and(|meta| match kind {
             OutputKind::File => meta.is_file(),
@@ -187,15 +189,15 @@ impl WholeOutput {
         let Place { path, part, .. } = &self.place;
         let done = match (self.replace, self.kind) {
             (true, OutputKind::File) => {
-                replaceable(path, self.kind)?;
+                replaceable(path, self.kind).map_err(|error| error.with_path(path))?;
                 std::fs::rename(part, path)
             }
             _ => rename_new(part, path),
         };
         match done {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match self.replace {
-                true => self.exchange()?,
-                false => return Err(output_exists()),
+                true => self.exchange().map_err(|error| error.with_path(path))?,
+                false => return Err(output_exists().with_path(path)),
             },
             done => done.map_err(|error| self.failed(error))?,
         }
