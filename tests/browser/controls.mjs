@@ -349,8 +349,8 @@ for (const item of await page.locator("[data-export]").evaluateAll((all) => all.
         const [download] = await Promise.all([page.waitForEvent("download"), press(page.locator(`[data-export="${item}"]`))]);
         await page.locator(".ffv-export summary").focus();
         await page.keyboard.press("Escape");
-        // Chromium stops pages that save ten files without a click in between.
-        await page.locator("h1").click();
+        // Chromium stops pages that save ten files without a click in between, and overlooks one that takes no time.
+        await page.locator("h1").click({ delay: 100 });
         const path = `${wanted.folder}/${wanted.by}-${item}-${download.suggestedFilename()}`;
         await download.saveAs(path);
         return path;
