@@ -71,3 +71,37 @@ def test_user_code_that_does_not_end_is_left(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "the end\n")
     assert "did not stop within 0.1 s" in done.stderr
+
+
+DROPS = """
+import threading, time
+import numpy as np
+import framefold as ff
+from framefold import _engine
+
+ctx = ff.Context.make_with("inline")
+dataset = ctx.load("memory", data=np.ones((4, 4, 4)), num_partitions=4)
+steps = ctx.run_udf_iter(dataset, ff.SumUDF())
+next(steps)
+kept = [steps._driver]
+steps.close()
+del steps
+waits, go = threading.Event(), threading.Event()
+
+def drop():
+    waits.set()
+    go.wait()
+    kept.clear()
+
+threading.Thread(target=drop, daemon=True).start()
+waits.wait()
+go.set()
+print(_engine.end_threads(5.0), flush=True)
+"""
+
+
+def test_a_run_that_is_dropped_while_the_interpreter_ends():
+    """Its thread waits for the end of the process, and keeps no lock meanwhile."""
+    command = [sys.executable, "-c", DROPS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

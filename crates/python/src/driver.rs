@@ -180,7 +180,8 @@ impl Drop for PyDriver {
         // Threads may need the interpreter to come to an end.
         self.cancel.cancel();
         let driver = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner);
-        attached(|py| {
+        // The interpreter calls this with its lock, which `attached` would keep for ever if it ends.
+        Python::attach(|py| {
             let _ = detached(py, || driver.close());
         });
     }
