@@ -165,7 +165,7 @@ impl<R, E> Schedule<R, E> {
         self.next_new().or_else(|| Some(self.expected.pop_first()?.0))
     }
 
-    /// The first one that was never handed out and that nobody expects, if the window has room for it.
+    /// The first one that was never handed out and that no worker expects, if the window has room for it.
     fn next_new(&mut self) -> Option<usize> {
         if self.next >= self.limit {
             return None;

@@ -52,7 +52,7 @@ impl FrameReader for NotedReader<'_> {
     }
 }
 
-/// Whether a partition may be finished now: is told which, and which frames were read.
+/// Whether a partition may be finished now, by the frames that were read so far.
 type MayFinish = dyn Fn(&Partition, &BTreeSet<u64>) -> bool + Send + Sync;
 
 /// Finishes a partition only when it may.
