@@ -33,6 +33,7 @@ BENCH_VENV := .bench-venv
 # Cargo takes dependencies as Cargo.lock has them, or not at all.
 LOCKED := --locked
 # Stamps carry the interpreter's version, so that another one starts afresh.
+BUILDER := $(VENV)/.builder-$(PYTHON_VERSION)
 TOOLS := $(VENV)/.tools-$(PYTHON_VERSION)
 DEVELOP := $(VENV)/.develop-$(PYTHON_VERSION)
 BENCH_TOOLS := $(BENCH_VENV)/.tools-$(PYTHON_VERSION)
@@ -68,13 +69,15 @@ help:
 	@echo 'make sanitize         run tests under Miri and ThreadSanitizer; needs a nightly toolchain'
 	@echo 'make docs             build the documentation as a site, target/site/index.html'
 	@echo 'make wheel            build the wheel into dist/'
+	@echo 'make develop          set up .venv with all tools, and the package of this folder in it'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make web              build the page of the viewer anew, crates/view/web/dist; needs Node.js'
 	@echo 'make clean            remove all that the other targets made'
 
 # --- Set-up ---------------------------------------------------------------------------------
 
-$(TOOLS): requirements-dev.txt requirements-docs.txt requirements-packages.txt
+# What the package is built with is a small part of what it is checked with.
+$(BUILDER): requirements-dev.txt requirements-docs.txt requirements-packages.txt
 	@if [ -z "$(PYTHON)" ]; then \
 		echo 'found no CPython 3.11 or newer; install one, or run make PYTHON=/path/to/python3' >&2; \
 		exit 1; \
@@ -82,13 +85,20 @@ $(TOOLS): requirements-dev.txt requirements-docs.txt requirements-packages.txt
 	@command -v cargo >/dev/null || { \
 		echo 'found no cargo; install Rust as https://rustup.rs says' >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet "$$(grep '^maturin' requirements-dev.txt)"
+	@touch $@
+
+$(TOOLS): $(BUILDER)
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt -r requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-packages.txt
 	@touch $@
 
-$(DEVELOP): $(TOOLS) $(ENGINE_SOURCES)
-	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release $(LOCKED)
+$(DEVELOP): $(BUILDER) $(ENGINE_SOURCES)
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release $(LOCKED) --extras plot
 	@touch $@
+
+.PHONY: develop
+develop: $(TOOLS) $(DEVELOP)
 
 # --- Use ------------------------------------------------------------------------------------
 
@@ -98,12 +108,12 @@ demo: $(DEVELOP)
 
 # The site describes the package of this folder, and shows pictures that it made.
 .PHONY: docs
-docs: $(DEVELOP) test-docs
+docs: develop test-docs
 	$(BIN)/python docs/site/build.py --out target/site --rustdoc "$(RUSTDOC)"
 
 # LiberTEM and dask live in an environment of their own; without them the rest still runs.
 .PHONY: bench
-bench: $(DEVELOP) $(if $(LIBERTEM_PYTHON),,$(BENCH_TOOLS))
+bench: develop $(if $(LIBERTEM_PYTHON),,$(BENCH_TOOLS))
 	cargo build --quiet --release $(LOCKED) -p framefold-io --example stream_limit
 	$(BIN)/python bench/run.py --limit "$(LIMIT)" \
 		$(if $(LIBERTEM_PYTHON),--libertem-python "$(LIBERTEM_PYTHON)",$$( \
@@ -171,7 +181,7 @@ sanitize-threads:
 		-p framefold-exec -p framefold-io --lib --tests
 
 .PHONY: wheel
-wheel: $(TOOLS)
+wheel: $(BUILDER)
 	rm -f dist/framefold-*.whl
 	$(BIN)/maturin build --release $(LOCKED) --out dist
 
