@@ -11,7 +11,7 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.viz.base import Dummy2DPlot
 
 
@@ -95,6 +95,20 @@ def test_contexts_by_name():
     for wrong in (-1, "0", 0.5):
         with pytest.raises(ExecutorSpecException, match="merged on the CPU"):
             ff.Context.make_with("threads", main_process_gpu=wrong)
+
+
+def test_map_keeps_all_that_a_function_returns_or_refuses(ctx):
+    bright = np.zeros((5, 2, 2), "float32")
+    bright[2, 0, 1] = 9
+    dataset = ctx.load("memory", data=bright, sig_dims=2)
+    one = ctx.map(dataset, lambda frame: frame[frame > 5] if frame.max() > 5 else np.zeros(1))
+    assert one.data.tolist() == [[0], [0], [9], [0], [0]]
+    with pytest.raises(UDFError, match=r"returned shape \(1,\) for this frame, and \(4,\) for"):
+        ctx.map(dataset, lambda frame: frame[frame > 5] if frame.max() > 5 else np.zeros(4))
+    with pytest.raises(UDFError, match=r"returned masked elements .*np\.ma\.filled"):
+        ctx.map(dataset, lambda frame: np.ma.masked_less(frame, 0.5).mean())
+    with pytest.raises(UDFError, match="returned masked elements"):
+        ctx.map(dataset, lambda frame: np.ma.masked_less(frame, 0.5))
 
 
 def test_map_takes_all_arguments(ctx, dataset, data):

@@ -205,6 +205,27 @@ def test_sparse_factories_are_multiplied_sparsely(dataset, ctx, data, stack):
     assert (udf.get_mask_count(), udf.get_mask_dtype()) == (3, np.float32)
 
 
+@pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "csc_matrix", "coo_matrix"])
+@pytest.mark.parametrize("use_sparse", [None, False])
+def test_sparse_masks_of_the_user_stay_as_they_are(kind, use_sparse):
+    sparse = pytest.importorskip("scipy.sparse")
+    # Columns not in order, and one twice: SciPy adds up in place, and other threads read.
+    starts, columns, values = [0, 3, 5], [3, 1, 3, 2, 0], [1.0, 2.0, 3.0, 5.0, 4.0]
+    masks = sparse.csr_matrix((np.array(values), np.array(columns), np.array(starts)), (2, 4))
+    masks = getattr(sparse, kind)(masks)
+    parts = [part for part in vars(masks).values() if isinstance(part, np.ndarray)]
+    before = [part.copy() for part in parts]
+    for part in parts:
+        part.flags.writeable = False
+    frames = np.array([[1, 10, 100, 1000], [2, 0, 0, 1]], "float32")
+    dataset = CTX.load("memory", data=frames, sig_dims=1)
+    udf = ApplyMasksUDF(lambda: masks, use_sparse=use_sparse)
+    found = CTX.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    assert found.tolist() == [[4020, 504], [4, 8]]
+    for part, kept in zip(parts, before, strict=True):
+        assert np.array_equal(part, kept)
+
+
 def test_what_a_sparse_mask_does_not_store_does_not_matter(ctx):
     pytest.importorskip("scipy")
     data = np.array([[1, np.nan, 3]], dtype=np.float32)

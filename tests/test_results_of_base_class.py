@@ -21,6 +21,7 @@ from framefold.udf.raw import PickUDF
 from framefold.udf.stddev import StdDevUDF
 from framefold.udf.sum import SumUDF
 from framefold.udf.sumsigudf import SumSigUDF
+from framefold.warnings import DataSetWarning, MissingFramesWarning
 
 NAV, SIG = (4, 5), (6, 7)
 DATA = np.random.default_rng(3).integers(0, 100, (*NAV, *SIG)).astype("float32")
@@ -170,6 +171,63 @@ def test_results_and_masks_that_are_merged_buffers_stay(inline):
     assert [bool(result.valid_mask.any()) for result in kept] == [True, False, True]
     for result, then in zip(kept, sums, strict=True):
         np.testing.assert_array_equal(result.data, then)
+
+
+class Dim(UDF):
+    """Means of frames, of which bright ones are no results, and a sum that is always one."""
+
+    def get_result_buffers(self):
+        return {"mean": self.buffer("nav"), "sum": self.buffer("sig"), "n": self.buffer("single")}
+
+    def process_frame(self, frame):
+        self.results.mean[:] = frame.mean()
+        self.results.sum[:] += frame
+        self.results.n[:] += 1
+
+    def merge(self, dest, src):
+        dest.mean[:] = src.mean
+        dest.sum[:] += src.sum
+        dest.n[:] += src.n
+
+    def get_results(self):
+        mean, total, n = self.results.mean, self.results.sum, self.results.n
+        return {
+            "mean": self.with_mask(mean, mean < 5),
+            "sum": np.ma.array(total, mask=False),
+            "n": n,
+        }
+
+
+DIM = np.arange(1, 8, dtype="float32")[:, None, None] * np.ones((7, 2, 3), "float32")
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "delayed"])
+def test_own_masks_count_beside_frames_that_are_missing(executor):
+    valid = [False, False, True, True, True, True, False]
+    with shared(executor) as ctx:
+        with pytest.warns(DataSetWarning, match="the first 2 positions have no data"):
+            dataset = ctx.load("memory", data=DIM, sig_dims=2, sync_offset=-2, num_partitions=3)
+        with pytest.warns(MissingFramesWarning):
+            mean = ctx.run_udf(dataset, Dim())["mean"]
+        assert mean.valid_mask.tolist() == valid
+        assert (~mean.raw_masked_data.mask).tolist() == valid
+        assert mean.raw_masked_data.mean() == mean.masked_data.mean() == 2.5
+        with pytest.warns(UserWarning, match="the ROI selects no position"):
+            found = ctx.run_udf(dataset, Dim(), roi=[])
+        for result in found.values():
+            assert not result.valid_mask.any()
+            assert np.ma.getmaskarray(result.raw_masked_data).all()
+
+
+def test_own_masks_count_beside_frames_that_are_not_merged_yet(inline):
+    ctx, _ = inline
+    dataset = ctx.load("memory", data=DIM, sig_dims=2, num_partitions=3)
+    for part in ctx.run_udf_iter(dataset, Dim()):
+        mean = part[0]["mean"]
+        valid = part.damage.data & (np.arange(1, 8) < 5)
+        assert valid.any()
+        assert np.array_equal(mean.valid_mask, valid)
+        assert np.array_equal(~np.ma.getmaskarray(mean.raw_masked_data), valid)
 
 
 def thrice(cls):

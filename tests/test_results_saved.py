@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold.common._declared import ArrayWithMask
 from framefold.common.axes import Axis
 from framefold.common.buffers import About, BufferWrapper
 from framefold.common.shape import Shape
@@ -194,6 +195,22 @@ def test_npy_has_nan_where_nothing_is_known(results, tmp_path):
     found = np.load(results["counts"].save(tmp_path / "counts.npy"))
     np.testing.assert_array_equal(np.isnan(found), ~results["counts"].valid_mask)
     np.testing.assert_array_equal(np.nan_to_num(found), results["counts"].data)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int16"])
+@pytest.mark.parametrize("ending", [".npy", ".tif", ".ome.tif"])
+def test_masks_are_nan_in_files_that_hold_none(tmp_path, dtype, ending):
+    tifffile = pytest.importorskip("tifffile", reason="tifffile reads TIFF")
+    if dtype == "complex128" and ending != ".npy":
+        pytest.skip("pages of TIFF hold no complex numbers")
+    numbers = np.arange(12).reshape(NAV).astype(dtype)
+    result = buffer("nav", numbers)
+    masked = ArrayWithMask(result.raw_data, result.raw_data.real > 4)
+    result = BufferWrapper("nav", raw=masked, dataset_shape=Shape((*NAV, *SIG), sig_dims=2))
+    path = result.save(tmp_path / f"masked{ending}")
+    found = np.load(path) if ending == ".npy" else tifffile.imread(path)
+    assert np.array_equal(found, np.where(numbers.real > 4, numbers, np.nan), equal_nan=True)
+    assert np.array_equal(result.data, numbers)
 
 
 def test_tiff_is_as_imagej_writes_it(results, tmp_path):

@@ -58,7 +58,7 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
     complex_0_0, … : shape ``nav``
         The coefficients: sums over the ring times ``exp(i order angle)``, where the angle is
         that of :func:`framefold.masks.polar_map`. From order 1 on they are relative to the
-        modulus of order 0, and 0 where that is 0.
+        modulus of order 0, unless that is 0.
 
     Notes
     -----

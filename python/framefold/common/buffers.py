@@ -158,10 +158,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
         """Whether each element of :attr:`data` is a result: a boolean array of its shape."""
         data = self.data
         if self.kind != "nav" or self._shape is None:
-            if self._custom_mask is not None:
-                return self._custom_mask
-            merged = self._valid is None or bool(self._valid.any())
-            return np.broadcast_to(np.bool_(merged), data.shape)
+            return self._valid_raw()
         if self._custom_mask is not None:
             nav_size = self._shape.nav.size
             full = _memory.zeros((nav_size, *self._custom_mask.shape[1:]), bool)
@@ -181,13 +178,19 @@ class BufferWrapper(NDArrayOperatorsMixin):
     @property
     def raw_masked_data(self) -> np.ma.MaskedArray[Any, Any]:
         """:attr:`raw_data` as a masked array in which invalid elements are masked."""
+        return np.ma.MaskedArray(self.raw_data, mask=~self._valid_raw())
+
+    def _valid_raw(self) -> npt.NDArray[np.bool_]:
+        """Whether each element of :attr:`raw_data` is a result, of a frame that was merged."""
         raw = self.raw_data
+        merged: Any = np.bool_(True)
+        if self._valid is not None and self.kind == "nav":
+            merged = self._valid.reshape((-1,) + (1,) * (raw.ndim - 1))
+        elif self._valid is not None:
+            merged = self._valid.any()
         if self._custom_mask is not None:
-            return np.ma.MaskedArray(raw, mask=~self._custom_mask)
-        if self.kind != "nav" or self._valid is None:
-            return np.ma.MaskedArray(raw, mask=_memory.zeros(raw.shape, bool))
-        valid = self._valid.reshape((-1,) + (1,) * (raw.ndim - 1))
-        return np.ma.MaskedArray(raw, mask=~np.broadcast_to(valid, raw.shape))
+            return self._custom_mask & merged
+        return np.broadcast_to(merged, raw.shape)
 
     @property
     def valid_slice_bounding(self) -> tuple[slice, ...]:

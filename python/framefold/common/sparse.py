@@ -69,6 +69,8 @@ def to_sparse(array: Any, shape: Any = None) -> Any:
 def to_csr(array: Any) -> Any:
     """A two-dimensional ``array`` as a ``scipy.sparse.csr_matrix`` without duplicates.
 
+    It may share memory with ``array``, which stays as it is.
+
     Raises
     ------
     MissingLibraryError
@@ -79,7 +81,10 @@ def to_csr(array: Any) -> Any:
         coo = array.asformat("coo")
         array = scipy_sparse.coo_matrix((coo.data, coo.coords), shape=coo.shape)
     matrix = scipy_sparse.csr_matrix(array)
-    matrix.sum_duplicates()
+    if not matrix.has_canonical_format:
+        # SciPy sorts and adds up in place, in memory that other threads may read.
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
     return matrix
 
 

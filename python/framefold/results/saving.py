@@ -303,7 +303,7 @@ def _with_nan(result: Labelled, ending: str) -> npt.NDArray[Any]:
     """
     array = numeric(result, ending)
     if result.valid is None or array.dtype.kind in "fc":
-        return array
+        return without_invalid(array, result.valid)
     wide = np.float32 if array.dtype.itemsize <= 2 else np.float64
     floats = array.astype(wide)
     if array.dtype.itemsize == 8 and not np.array_equal(floats.astype(array.dtype), array):
@@ -313,6 +313,17 @@ def _with_nan(result: Labelled, ending: str) -> npt.NDArray[Any]:
         )
     floats[~result.valid] = np.nan
     return floats
+
+
+def without_invalid(
+    array: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None
+) -> npt.NDArray[Any]:
+    """The array with NaN where it is not valid, if its dtype has NaN."""
+    if valid is None or array.dtype.kind not in "fc":
+        return array
+    array = array.copy()
+    array[~valid] = np.nan
+    return array
 
 
 def _as_dict(axis: Axis) -> dict[str, Any]:

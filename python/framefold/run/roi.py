@@ -69,7 +69,7 @@ def _from_index(index: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
 def _is_coordinates(roi: list[Any], nav: tuple[int, ...]) -> bool:
     """Whether a list holds coordinates rather than the rows of a boolean array."""
     if not roi:
-        return False
+        return True
     if any(isinstance(entry, tuple) for entry in roi) or all(_is_index(i) for i in roi):
         return True
     if not all(isinstance(entry, list) for entry in roi):

@@ -17,8 +17,9 @@ from framefold.udf.base import UDF
 class AutoUDF(UDF):
     """Applies a function to each frame and keeps what it returns.
 
-    Shape and dtype of the result buffer follow from a trial call with a frame of ones; results
-    that do not fit into integers or texts then are a :class:`~framefold.exceptions.UDFError`.
+    Shape and dtype of the result buffer follow from a trial call with a frame of ones. Results
+    that have another number of elements then, that do not fit into integers or texts, or of which
+    elements are masked, are a :class:`~framefold.exceptions.UDFError`.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ class AutoUDF(UDF):
         """Call the function."""
         result = self.params.f(frame)
         buffer = self.results.result
+        _check_elements(result, buffer)
         if buffer.dtype.kind not in "fcO":
             _check(result, buffer.dtype)
         buffer[:] = result
@@ -101,6 +103,19 @@ def _keep_both(self: Any, frame: Any) -> None:
     result = self.params.f(frame)
     self.results.result[...] = result
     self.results.monitor[...] = result
+
+
+def _check_elements(result: Any, buffer: Any) -> None:
+    if buffer.size != 1 and np.size(result) != buffer.size:
+        raise UDFError(
+            f"the function returned shape {np.shape(result)} for this frame, and {buffer.shape} "
+            f"for a frame of ones; return the same shape for all frames"
+        )
+    if np.ma.is_masked(result):
+        raise UDFError(
+            f"the function returned masked elements for this frame ({result!r}), which a result "
+            f"does not hold; return numbers in their place, as by np.ma.filled(…, np.nan)"
+        )
 
 
 def _check(result: Any, dtype: np.dtype[Any]) -> None:
