@@ -95,6 +95,40 @@ def test_several_files_go_on_together(ctx, folder):
     assert left_in(folder / "own") == ["n.zarr", "x.npy"]
 
 
+class Both(Breaks):
+    """Two results of the same shape and dtype."""
+
+    def get_result_buffers(self):
+        return {name: self.buffer(kind="nav", dtype="int32") for name in ("x", "n")}
+
+    def process_frame(self, frame):
+        at = int(self.meta.slice.origin[0])
+        if at == 60 and os.path.exists(f"{self.params.folder}/break"):
+            raise ZeroDivisionError("in the middle")
+        self.results.x[:], self.results.n[:] = at, -at
+
+
+@pytest.mark.parametrize(
+    "places", [("x.npy", "n.npy"), ("x.zarr", "n.zarr"), ("1/x.npy", "2/x.npy")]
+)
+def test_each_file_gets_the_result_that_it_had(folder, places):
+    ctx, (x, n) = ff.Context("inline"), (folder / place for place in places)
+    x.parent.mkdir(exist_ok=True)
+    n.parent.mkdir(exist_ok=True)
+    dataset = in_file(ctx, folder / "data")
+    (folder / "break").touch()
+    with pytest.raises(ZeroDivisionError):
+        ctx.run_udf(dataset, Both(folder), out={"x": x, "n": n})
+    (folder / "break").unlink()
+    with pytest.raises(
+        InvalidArgumentError, match=r"other results to .*\['n'\] there, \['x'\] here"
+    ):
+        ctx.run_udf(dataset, Both(folder), out={"x": n, "n": x}, resume=True)
+    found = ctx.run_udf(dataset, Both(folder), out={"n": n, "x": x}, resume=True)
+    assert np.array_equal(found["x"].data.reshape(-1), np.arange(126))
+    assert np.array_equal(found["n"].data.reshape(-1), -np.arange(126))
+
+
 def test_resuming_what_is_not_there_begins(ctx, folder):
     dataset = in_file(ctx, folder / "data")
     out = folder / "own/x.zarr"

@@ -23,7 +23,7 @@ from framefold.exceptions import (
 )
 from framefold.results.layout import Labelled, Stored, labelled, numeric, with_masks_apart
 from framefold.results.mapped import MappedBufferWrapper, stored
-from framefold.results.saving import group_names
+from framefold.results.saving import group_names, without_invalid
 from framefold.results.trees import labelled_arrays
 from framefold.results.zarr_files import write_zarr
 from framefold.run.asked import Asked
@@ -206,9 +206,19 @@ class Out:
             "run_udf with resume=True goes on with it",
             "of_partitions": self._run.plan.n_partitions,
             "run": parts,
+            "results": {self._place(path): self._names_in(path) for path in self._paths},
             "files": [os.fspath(path) for path in self._run.dataset.paths],
             "stamps": stamps(self._run),
         }
+
+    def _place(self, path: Path) -> str:
+        """What a record calls a file: its name; its path if another file has the same name."""
+        names = [other.name for other in self._paths]
+        return path.name if names.count(path.name) == 1 else os.fspath(path)
+
+    def _names_in(self, path: Path) -> list[str]:
+        """The results that go to a file."""
+        return [self._name(key) for key, target in self._targets.items() if target == path]
 
     def _there(self, about: dict[str, Any] | None) -> tuple[int, int]:
         """How many partitions and positions there are of an earlier run."""
@@ -226,6 +236,7 @@ class Out:
         try:
             record = json.loads(text)
             parts, known = record["run"], record["stamps"]
+            there = record["results"].get(self._place(path), [])
             n_merged, position = record["partitions"], record["positions"]
             if not (0 <= n_merged <= about["of_partitions"] and position >= 0):
                 raise ValueError("its numbers are out of range")
@@ -236,6 +247,11 @@ class Out:
                 f"the record of the earlier run that was to write '{path}' cannot be read "
                 f"({type(error).__name__}: {error}); {anew}"
             ) from None
+        if there != self._names_in(path):
+            raise InvalidArgumentError(
+                f"the earlier run was to write other results to '{path}' ({there} there, "
+                f"{self._names_in(path)} here); {anew}"
+            )
         if differing:
             name = differing[0]
             raise InvalidArgumentError(
@@ -289,7 +305,8 @@ class Out:
             if keys[0] not in self._stored:
                 with part.open("wb") as file:
                     result = labelled(results[keys[0][0]][keys[0][1]])
-                    np.lib.format.write_array(file, numeric(result, ".npy"), allow_pickle=False)
+                    array = without_invalid(numeric(result, ".npy"), result.valid)
+                    np.lib.format.write_array(file, array, allow_pickle=False)
             return
         groups: dict[str, list[Labelled]] = {}
         for key in keys:
