@@ -183,7 +183,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
     def _valid_raw(self) -> npt.NDArray[np.bool_]:
         """Whether each element of :attr:`raw_data` is a result, of a frame that was merged."""
         raw = self.raw_data
-        merged: Any = np.bool_(True)
+        merged: npt.NDArray[np.bool_] | np.bool_ = np.bool_(True)
         if self._valid is not None and self.kind == "nav":
             merged = self._valid.reshape((-1,) + (1,) * (raw.ndim - 1))
         elif self._valid is not None:
