@@ -266,9 +266,10 @@ class RepairDescriptor:
             empty = self.repair_counts == 0
             first = tuple(places[empty][0].tolist())
             raise RepairValueError(
-                f"{np.count_nonzero(empty)} of {len(places)} excluded pixels cannot be repaired, "
-                f"because all of their neighbours are excluded, too; the first is {first}; "
-                f"exclude fewer pixels, or set allow_empty to leave these as they are"
+                f"{np.count_nonzero(empty)} of {len(places)} excluded pixels of a frame of shape "
+                f"{self.sig_shape} cannot be repaired, because all of their neighbours are "
+                f"excluded, too; the first is {first}; exclude fewer pixels, or set allow_empty to "
+                f"leave these as they are"
             )
 
     def repair(self, frames: npt.NDArray[Any]) -> None:
