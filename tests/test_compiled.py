@@ -6,6 +6,7 @@ from compiled_cases import both, cache, dataset, results  # noqa: F401
 
 import framefold as ff
 from framefold.compilation import store
+from framefold.exceptions import UDFError
 
 pytest.importorskip("numba")
 
@@ -336,6 +337,10 @@ def test_map(ctx):
     sums = ctx.map(ds, rows)
     assert sums.data.dtype == np.int32
     np.testing.assert_array_equal(sums.data, data.sum(3))
+    # One element for all frames but those of ones.
+    shorter = ff.compiled(lambda frame: frame[0, : 4 if frame.max() == 1 else 1].copy())
+    with pytest.raises(UDFError, match=r"returned shape \(1,\) for this frame, and \(4,\) for"):
+        ctx.map(ds, shorter)
 
 
 LIMIT = 5

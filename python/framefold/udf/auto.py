@@ -95,14 +95,22 @@ class AutoUDF(UDF):
 
 @compiled
 def _keep(self: Any, frame: Any) -> None:
-    self.results.result[...] = self.params.f(frame)
+    self.results.result[...] = _of_size(self.params.f(frame), self.results.result.size)
 
 
 @compiled
 def _keep_both(self: Any, frame: Any) -> None:
-    result = self.params.f(frame)
+    result = _of_size(self.params.f(frame), self.results.result.size)
     self.results.result[...] = result
     self.results.monitor[...] = result
+
+
+@compiled
+def _of_size(result: Any, size: int) -> Any:
+    array = np.asarray(result)
+    if array.size != size:
+        raise ValueError("another number of elements than for a frame of ones")
+    return array
 
 
 def _check_elements(result: Any, buffer: Any) -> None:
