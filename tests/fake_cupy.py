@@ -628,6 +628,7 @@ class _Sparse:
     shape = property(lambda self: self.matrix.shape)
     dtype = property(lambda self: self.matrix.dtype)
     nnz = property(lambda self: self.matrix.nnz)
+    data = property(lambda self: asarray(self.matrix.data))
 
     def toarray(self):
         return asarray(self.matrix.toarray())

@@ -13,6 +13,7 @@ from sparse_files import counts, write_raw_csr
 
 from framefold.common import Shape, Slice
 from framefold.common.container import MaskContainer
+from framefold.exceptions import InvalidArgumentError
 from framefold.udf import UDF
 from framefold.udf.masks import ApplyMasksUDF
 
@@ -94,6 +95,70 @@ def test_masks_are_brought_to_a_worker_once(ctx, machine, data):
     udf = Masks(lambda: dense_masks(3, SIG), backends=("cupy",))
     ctx.run_udf(dataset=dataset, udf=udf)
     assert len(asked) == 1
+
+
+# --- Integers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("use_sparse", [False, True])
+@pytest.mark.parametrize("shift", [None, (1, 0)])
+def test_integers_are_right_or_an_error(ctx, device, whole, use_sparse, shift):
+    frames = np.zeros((3, 4, 5), dtype="int64")
+    frames[0, 1:] = 2**62
+    frames[1, 1:, :2] = 2**62
+    frames[2, 1:] = np.arange(5)
+    signs = np.ones((1, 4, 5), dtype="int64")
+    signs[:, :, 1::2] = -1
+    dataset = ctx.load("memory", data=frames, sig_dims=2)
+    cls = ApplyMasksUDF if whole else InTiles
+
+    def run(mask, frame, backends=("cupy",)):
+        options = {"preferred_dtype": cls.USE_NATIVE_DTYPE, "use_sparse": use_sparse}
+        udf = cls(lambda: mask, backends=backends, shifts=shift, **options)
+        return ctx.run_udf(dataset, udf, roi=np.arange(3) == frame)["intensity"].raw_data.tolist()
+
+    assert run(signs, 1) == [[0]]
+    assert run(signs, 2) == [[6]]
+    assert run(np.abs(signs), 2) == [[30]]
+    for frame in (0, 1):
+        with pytest.raises(InvalidArgumentError, match="which int64 cannot hold"):
+            run(np.abs(signs), frame)
+
+
+@pytest.mark.parametrize("format_", CUPYX)
+def test_sparse_frames_with_sums_that_may_not_fit_are_refused(ctx, device, format_):
+    if device.is_real:
+        pytest.skip("CuPy has no sparse arrays of integers")
+    dataset = ctx.load("memory", data=np.full((1, 2, *SIG), 2**40))
+    masks = np.full((1, *SIG), 2**30)
+    masks[:, ::2] *= -1
+    options = {"preferred_dtype": ApplyMasksUDF.USE_NATIVE_DTYPE, "backends": (format_,)}
+    with pytest.raises(InvalidArgumentError, match=r"beyond what int64 can hold.*'float64'"):
+        ctx.run_udf(dataset, ApplyMasksUDF(lambda: masks, **options))
+
+
+@pytest.mark.parametrize("format_", ["cupy", *CUPYX])
+def test_integers_as_narrow_as_masks(ctx, device, format_):
+    data = np.full((1, 2, *SIG), 300, dtype="int16")
+    dataset = ctx.load("memory", data=data)
+    options = {"preferred_dtype": ApplyMasksUDF.USE_NATIVE_DTYPE, "backends": (format_,)}
+    if device.is_real and format_ != "cupy":
+        options["preferred_dtype"] = "float32"
+
+    def run(mask):
+        udf = ApplyMasksUDF(lambda: mask[None], mask_dtype="int16", **options)
+        return ctx.run_udf(dataset, udf)["intensity"]
+
+    few = np.zeros(SIG, dtype="int16")
+    few[0, 0] = 100
+    assert (run(few).data == 30_000).all()
+    few[0, 0] = 200
+    if options["preferred_dtype"] == "float32":
+        assert (run(few).data == 60_000).all()
+        return
+    with pytest.raises(InvalidArgumentError, match="which int16 cannot hold"):
+        run(few)
 
 
 # --- Parts of masks for functions of one's own ------------------------------------------------

@@ -97,6 +97,7 @@ class MaskContainer:
         self._parts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._stack: _Stack | None = None
         self._computed: Any = None
+        self._heaviest: float | None = None
         self.validate_mask_functions()
         self._check_backend(backend)
 
@@ -255,6 +256,20 @@ class MaskContainer:
         found = np.zeros(stack.count, dtype=bool)
         found[np.repeat(np.arange(stack.count), np.diff(rows.indptr))[rows.data != 0]] = True
         return found
+
+    def heaviest(self) -> float:
+        """The largest sum of the magnitudes of one mask, in double precision."""
+        with self._lock:
+            if self._heaviest is None:
+                stack = self._masks()
+                if stack.dense is None:
+                    columns = stack.columns
+                    sums = np.bincount(columns.indices, np.abs(columns.data.astype(np.float64)))
+                    self._heaviest = float(sums.max(initial=0))
+                else:
+                    each = (np.abs(mask.astype(np.float64)).sum() for mask in stack.dense)
+                    self._heaviest = float(max(each))
+            return self._heaviest
 
     @property
     def sig_shape(self) -> tuple[int, ...]:

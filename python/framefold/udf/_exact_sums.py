@@ -15,8 +15,23 @@ CLEAR = 0.999
 Array = npt.NDArray[Any]
 
 
-def add(dest: Array, addend: Any) -> None:
+#: What sums are over, and how to get results that hold more, for messages.
+FRAMES = ("a sum over some of the frames", "dtype='float64'")
+PRODUCTS = (
+    "a sum of products of some pixels of a frame with a mask",
+    "preferred_dtype='float64'",
+)
+
+
+def add(dest: Array, addend: Any, words: tuple[str, str] = FRAMES) -> None:
     """Add to an array, in place.
+
+    Parameters
+    ----------
+    dest, addend
+        What is added may be an array of Python's integers, if ``dest`` holds integers.
+    words
+        What the sums are, and what to do if they do not fit.
 
     Raises
     ------
@@ -28,7 +43,10 @@ def add(dest: Array, addend: Any) -> None:
         limit = CLEAR * np.iinfo(dest.dtype).max
         if _largest(dest) + _largest(addend) > limit:
             far = np.abs(dest.astype(np.float64)) + np.abs(addend.astype(np.float64)) > limit
-            _check(dest[far].astype(object) + addend[far].astype(object), dest.dtype)
+            _check(dest[far].astype(object) + addend[far].astype(object), dest.dtype, words)
+        if addend.dtype == object:
+            dest[...] = dest.astype(object) + addend
+            return
     dest += addend
 
 
@@ -65,12 +83,11 @@ def _largest(array: Array) -> float:
     return max(float(array.max(initial=0)), -float(array.min(initial=0)))
 
 
-def _check(totals: Array, dtype: np.dtype[Any]) -> None:
+def _check(totals: Array, dtype: np.dtype[Any], words: tuple[str, str] = FRAMES) -> None:
     """See that Python's integers fit into a dtype."""
     limits = np.iinfo(dtype)
     for total in (totals.max(initial=0), totals.min(initial=0)):
         if not limits.min <= total <= limits.max:
             raise InvalidArgumentError(
-                f"a sum over some of the frames is {total}, which {dtype} cannot hold; use "
-                f"dtype='float64'"
+                f"{words[0]} is {total}, which {dtype} cannot hold; use {words[1]}"
             )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
-from framefold.common.sparse import is_sparse, to_csr, to_dense
+from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import (
     CUPY,
     CUPY_SCIPY_COO,
@@ -29,7 +29,8 @@ from framefold.common.udf import (
     UDFMethod,
 )
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._exact_sums import add
+from framefold.udf._exact_products import always_fit, fit, product
+from framefold.udf._exact_sums import PRODUCTS, add
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf.base import UDF
 from framefold.udf.references import FromResult
@@ -105,11 +106,12 @@ class ApplyMasksUDF(UDF):
     -------
     intensity : kind ``nav``, extra_shape ``(n_masks,)``
         Its dtype is the common one of data and masks, where integers and booleans count as
-        64 bits wide, so that sums do not overflow. With ``mask_dtype`` of integers, it is not
-        widened, and a sum that does not fit is an error. In single precision a result is off by at
-        most ``2**-16`` times the sum of the magnitudes of its products (in practice far less);
-        integer data times masks of integers are summed exactly, as long as sums stay below
-        2**53, and then rounded to the dtype.
+        64 bits wide. With ``mask_dtype`` of integers, it is not widened. Sums of integers that the
+        dtype can hold are right, whatever is added up on the way, and others are an error; where
+        tiles are parts of frames, the sum up to each of them has to fit, too. In single precision
+        a result is off by at most ``2**-16`` times the sum of the magnitudes of its products (in
+        practice far less); integer data times masks of integers are summed exactly, as long as
+        sums stay below 2**53, and then rounded to the dtype.
 
     Raises
     ------
@@ -117,7 +119,7 @@ class ApplyMasksUDF(UDF):
         When a run is planned: if masks and frames differ in shape, or ``mask_count`` is wrong;
         if ``shifts`` are not one number per signal axis, for all frames or for each position of
         the scan; if they have fractions and the results are integers. Later, if the shift of a
-        frame that is processed is not finite.
+        frame that is processed is not finite, or a sum of integers does not fit.
     """
 
     _computed = frozenset({"_container"})
@@ -294,11 +296,18 @@ class ApplyMasksUDF(UDF):
 
     def process_tile(self, tile: Any) -> None:
         """Add the products with the part of the masks that belongs to the tile."""
-        products = self._products(tile.reshape((tile.shape[0], -1)), self.meta.sig_slice)
-        if isinstance(self.results.intensity, np.ndarray):
-            add(self.results.intensity, products)
+        self._add(self._products(tile.reshape((tile.shape[0], -1)), self.meta.sig_slice))
+
+    def _add(self, products: Any) -> None:
+        intensity = self.results.intensity
+        if isinstance(intensity, np.ndarray):
+            add(intensity, products, PRODUCTS)
+        elif isinstance(products, np.ndarray):
+            total = intensity.get()
+            add(total, products, PRODUCTS)
+            intensity[:] = self.xp.asarray(total)
         else:
-            self.results.intensity[:] += products
+            intensity[:] += products
 
     def process_frame(self, frame: Any) -> None:
         """Multiply with the masks where they lie on this frame."""
@@ -319,7 +328,8 @@ class ApplyMasksUDF(UDF):
                 moved = _moved(row, corner, sig)
             products = self._products(moved, self.meta.sig_slice)[0]
             total = total + (products if weight == 1 else products * weight)
-        self.results.intensity[:] = total
+        self.results.intensity[:] = 0
+        self._add(total)
 
     def _moved_frame(self, frame: Any, shifts: Sequence[int]) -> Any:
         """A frame moved against the masks, by whole pixels."""
@@ -340,18 +350,52 @@ class ApplyMasksUDF(UDF):
         """Products of flat ``frames`` with all masks, shape ``(len(frames), n_masks)``."""
         masks, dtype = self.task_data.masks, self.task_data.dtype
         if self._on_device:
-            from framefold.arrays.cuda.products import mask_products
-
-            return mask_products(frames, masks, sig_slice, dtype)
+            return self._device_products(frames, sig_slice)
         if is_sparse(frames):
-            return _sparse_products(to_csr(frames).astype(dtype), masks, sig_slice)
+            frames = to_csr(frames)
+            plain = self._fit(frames.data)
+            form = "scipy.sparse.csr" if masks.use_sparse else False
+            columns = masks.get_for_sig_slice(sig_slice, dtype=dtype, sparse_backend=form)
+            return product(frames.astype(dtype), columns, plain)
+        plain = self._fit(frames)
         frames = np.asarray(frames).astype(dtype, copy=False)
         if masks.use_sparse is False:
-            return frames @ masks.get_for_sig_slice(sig_slice, dtype=dtype)
+            return product(frames, masks.get_for_sig_slice(sig_slice, dtype=dtype), plain)
         rows = masks.get_for_sig_slice(
             sig_slice, dtype=dtype, sparse_backend="scipy.sparse.csr", transpose=False
         )
-        return np.asarray((rows @ frames.T).T)
+        return product(rows, frames.T, plain).T
+
+    def _device_products(self, frames: Any, sig_slice: Any) -> Any:
+        """On the device; on the host where results may not hold the sums, which is seen there."""
+        from framefold.arrays.cuda.products import mask_products
+
+        masks, dtype = self.task_data.masks, self.task_data.dtype
+        # All tiles of a run are alike in that, so that none is added without a look after others.
+        is_plain = dtype.kind not in "iu" or always_fit(
+            self.meta.input_dtype, masks.heaviest(), self.results.intensity.dtype
+        )
+        if is_plain:
+            return mask_products(frames, masks, sig_slice, dtype)
+        is_sparse_there = hasattr(frames, "tocsr")
+        if fit(frames.data if is_sparse_there else frames, masks.heaviest(), dtype):
+            return mask_products(frames, masks, sig_slice, dtype).get()
+        if is_sparse_there:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: sums of products may be beyond what {dtype} can hold, and "
+                f"sparse arrays of CuPy cannot say whether they are; use "
+                f"preferred_dtype='float64', or backends='cupy'"
+            )
+        columns = masks.get_for_sig_slice(sig_slice, dtype, False, backend=NUMPY)
+        return product(frames.get().astype(dtype), columns, plain=False)
+
+    def _fit(self, values: Any) -> bool:
+        """Whether sums of products of these pixels fit into what they are multiplied in."""
+        masks, dtype = self.task_data.masks, self.task_data.dtype
+        if dtype.kind not in "iu":
+            return True
+        weight = masks.heaviest()
+        return always_fit(self.meta.input_dtype, weight, dtype) or fit(values, weight, dtype)
 
     def _shifted_kernel(self) -> _engine.ShiftedMasks | None:
         """The kernel for sums of floating-point numbers: NumPy's depend on the number of cores."""
@@ -427,13 +471,6 @@ class ApplyMasksUDF(UDF):
                 f"but frames have shape {sig}"
             )
         return masks
-
-
-def _sparse_products(rows: Any, masks: MaskContainer, sig_slice: Any) -> npt.NDArray[Any]:
-    """Products of frames that are rows of a CSR matrix with all masks."""
-    form = "scipy.sparse.csr" if masks.use_sparse else False
-    columns = masks.get_for_sig_slice(sig_slice, dtype=rows.dtype, sparse_backend=form)
-    return to_dense(rows @ columns)
 
 
 def _corners(shifts: Sequence[float]) -> list[tuple[tuple[int, ...], float]]:
