@@ -144,6 +144,40 @@ def test_dtypes():
     assert MaskContainer(mixed, dtype=np.complex64).computed_masks.dtype == np.complex64
 
 
+@pytest.mark.parametrize("form", [False, *FORMATS])
+@pytest.mark.parametrize("make", ["numpy", "sparse", "scipy"])
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">c16", "f2"])
+def test_dtypes_that_scipy_does_not_know(form, make, dtype):
+    sparse, scipy_sparse = pytest.importorskip("sparse"), pytest.importorskip("scipy.sparse")
+    native = np.dtype(dtype).newbyteorder("=")
+    mask = stack_of((4, 5), "f8") / 8
+    expected = mask.astype(dtype).astype(native)
+
+    def factory():
+        if make == "numpy":
+            return mask.astype(dtype)
+        if make == "sparse":
+            return sparse.COO.from_numpy(mask.astype(dtype))
+        matrix = scipy_sparse.csr_matrix(mask)
+        parts = (matrix.data.astype(dtype), matrix.indices, matrix.indptr)
+        return scipy_sparse.csr_matrix(parts, shape=mask.shape)
+
+    # SciPy's matrices of half precision are what they can be.
+    wide = np.dtype("f4") if native == "f2" else native
+    found = wide if make == "scipy" else native
+    for asked in (None, dtype):
+        masks = MaskContainer([factory, factory], dtype=asked, use_sparse=form)
+        assert masks.dtype == (found if asked is None else native)
+        assert masks.computed_masks.dtype == masks.dtype
+        part = masks.get(Slice((0, 1, 0), Shape((1, 2, 5), sig_dims=2)), transpose=False)
+        assert part.dtype == (wide if form else masks.dtype)
+        np.testing.assert_array_equal(to_dense(part), [expected[1:3].reshape(-1)] * 2)
+    # What is asked for is rounded to, also where it is kept in a wider one.
+    thirds = MaskContainer([lambda: np.full((4, 5), 1 / 3)], dtype=dtype, use_sparse=form)
+    part = thirds.get(Slice((0, 0, 0), Shape((1, 4, 5), sig_dims=2)))
+    assert (to_dense(part) == np.array(1 / 3).astype(native)).all()
+
+
 def test_containers_travel_without_their_masks():
     container = MaskContainer([one_mask], dtype=np.float32, count=1)
     container.computed_masks  # noqa: B018 - so that there is something to leave behind

@@ -161,6 +161,17 @@ def test_integers_as_narrow_as_masks(ctx, device, format_):
         run(few)
 
 
+@pytest.mark.parametrize("dtype", ["float16", ">f4"])
+def test_masks_of_dtypes_that_sparse_arrays_do_not_know(ctx, device, dtype):
+    data = counts((*NAV, *SIG), "uint8").astype("float16") % 8
+    dataset, masks = ctx.load("memory", data=data), dense_masks(2, SIG, dtype)
+    options = {"preferred_dtype": ApplyMasksUDF.USE_NATIVE_DTYPE, "backends": ("cupy",)}
+    udf = ApplyMasksUDF(lambda: masks, use_sparse=True, **options)
+    result = ctx.run_udf(dataset, udf)["intensity"]
+    assert result.dtype == np.result_type("float16", masks.dtype)
+    np.testing.assert_allclose(result.data, products(data, masks), rtol=2e-3)
+
+
 # --- Parts of masks for functions of one's own ------------------------------------------------
 
 

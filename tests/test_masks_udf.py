@@ -302,3 +302,24 @@ def test_the_dtype_of_masks_of_integers_is_kept(ctx, tileshape):
     # What lies between may be larger than the result.
     with pytest.raises(InvalidArgumentError, match="which int32 cannot hold"):
         run(1 << 20, mask_dtype="int32")
+
+
+@pytest.mark.parametrize("use_sparse", [True, "scipy.sparse.csc", "sparse.pydata"])
+@pytest.mark.parametrize("data_dtype", ["float32", "float16", ">i2"])
+@pytest.mark.parametrize("native", [True, False])
+def test_sparse_masks_of_dtypes_that_scipy_does_not_know(ctx, data_dtype, use_sparse, native):
+    pytest.importorskip("sparse")
+    pytest.importorskip("scipy")
+    data = np.random.default_rng(2).integers(0, 9, (3, 4, 4, 5)).astype(data_dtype)
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    options = {"preferred_dtype": ApplyMasksUDF.USE_NATIVE_DTYPE} if native else {}
+    for dtype, asked in [(">f4", None), ("f4", ">f4"), ("f2", None), ("f4", "f2"), (">i2", None)]:
+        masks = np.eye(4, 5, dtype=dtype)[None] * 3
+        for shifts in (None, (1, 0)):
+            given = {"mask_dtype": asked, "shifts": shifts, **options}
+            found, dense = (
+                ctx.run_udf(dataset, ApplyMasksUDF(lambda m=masks: m, use_sparse=use, **given))
+                for use in (use_sparse, False)
+            )
+            assert found["intensity"].dtype == dense["intensity"].dtype
+            np.testing.assert_array_equal(found["intensity"].data, dense["intensity"].data)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
 from framefold.common.slice import Slice
-from framefold.common.sparse import is_sparse, to_csr, to_dense
+from framefold.common.sparse import is_scipy, is_sparse, scipy_dtype, to_csr, to_dense
 from framefold.common.udf import CPU_BACKENDS, CUDA, CUPY_BACKENDS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
@@ -50,7 +50,8 @@ class MaskContainer:
         functions that return one mask of shape ``sig`` each. Masks are NumPy arrays or sparse
         arrays of SciPy or PyData.
     dtype
-        The dtype of the masks; by default the common one of all of them.
+        The dtype of the masks, in the machine's byte order; by default the common one of all of
+        them. SciPy knows no half precision: sparse parts of such masks are in single precision.
     use_sparse
         The format of the parts: False for NumPy arrays; True for ``default_sparse``; one of
         ``'scipy.sparse'`` (the same as ``'scipy.sparse.csr'``), ``'scipy.sparse.csr'``,
@@ -88,7 +89,7 @@ class MaskContainer:
                     f"one of {', '.join(map(repr, SPARSE_FORMATS))}"
                 )
         self.mask_factories = mask_factories
-        self._dtype = None if dtype is None else np.dtype(dtype)
+        self._dtype = None if dtype is None else np.dtype(dtype).newbyteorder("=")
         self._use_sparse = default_sparse if use_sparse is True else use_sparse
         self._count = count
         self.backend = backend
@@ -239,7 +240,7 @@ class MaskContainer:
         """
         stack = self._masks()
         dense = stack.dense
-        return to_csr(stack.columns if dense is None else dense.reshape((stack.count, -1)))
+        return _csr(stack.columns if dense is None else dense.reshape((stack.count, -1)))
 
     def cover_pixels(self) -> npt.NDArray[np.bool_]:
         """Whether each mask has a weight that is not 0; shape ``(n_masks,)``."""
@@ -377,22 +378,24 @@ class _Stack:
     """Computed masks: either ``dense``, or ``columns``, a CSC matrix ``(count, pixels)``."""
 
     def __init__(
-        self, sig: tuple[int, ...], count: int, dense: npt.NDArray[Any] | None, columns: Any
+        self,
+        sig: tuple[int, ...],
+        dtype: np.dtype[Any],
+        dense: npt.NDArray[Any] | None,
+        columns: Any,
     ) -> None:
         self.sig = sig
-        self.count = count
+        self.count: int = (columns if dense is None else dense).shape[0]
         self.dense = dense
         self.columns = columns
-        self.dtype: np.dtype[Any] = np.dtype((columns if dense is None else dense).dtype)
+        self.dtype = dtype
 
 
 def _compute(
     factories: MaskFactories, dtype: np.dtype[Any] | None, use_sparse: str | bool | None
 ) -> _Stack:
     if callable(factories):
-        stack = factories()
-        if not is_sparse(stack):
-            stack = np.asarray(stack)
+        stack = _native(factories())
         shape = tuple(int(length) for length in stack.shape)
         if len(shape) < 2 or shape[0] == 0:
             raise InvalidArgumentError(
@@ -403,8 +406,7 @@ def _compute(
         rows = [stack.reshape((shape[0], prod(sig)))]
         sparse = is_sparse(stack)
     else:
-        masks = [factory() for factory in factories]
-        masks = [mask if is_sparse(mask) else np.asarray(mask) for mask in masks]
+        masks = [_native(factory()) for factory in factories]
         shapes = [tuple(int(length) for length in mask.shape) for mask in masks]
         sig = shapes[0]
         if not sig or any(shape != sig for shape in shapes):
@@ -417,10 +419,30 @@ def _compute(
     target = np.result_type(*(row.dtype for row in rows)) if dtype is None else dtype
     if sparse if use_sparse is None else bool(use_sparse):
         scipy_sparse = require("scipy.sparse", "MaskContainer", "sparse masks")
-        matrix = scipy_sparse.vstack([to_csr(row) for row in rows], format="csc")
-        return _Stack(sig, matrix.shape[0], None, matrix.astype(target))
+        matrix = scipy_sparse.vstack([_csr(row) for row in rows], format="csc")
+        # Rounded to the dtype, also where SciPy has it in a wider one only.
+        values = matrix.data.astype(target).astype(scipy_dtype(target), copy=False)
+        columns = scipy_sparse.csc_matrix(
+            (values, matrix.indices, matrix.indptr), shape=matrix.shape
+        )
+        return _Stack(sig, target, None, columns)
     dense = np.concatenate([to_dense(row) for row in rows]).astype(target, copy=False)
-    return _Stack(sig, len(dense), dense.reshape((len(dense), *sig)), None)
+    return _Stack(sig, target, dense.reshape((len(dense), *sig)), None)
+
+
+def _native(mask: Any) -> Any:
+    """A mask, or a stack of them, as an array in the machine's byte order."""
+    mask = mask if is_sparse(mask) else np.asarray(mask)
+    dtype = np.dtype(mask.dtype)
+    # SciPy makes matrices of half precision, but does nothing with them.
+    known = scipy_dtype(dtype) if is_scipy(mask) else dtype.newbyteorder("=")
+    return mask if dtype == known else mask.astype(known)
+
+
+def _csr(matrix: Any) -> Any:
+    """A two-dimensional array or matrix in CSR, in a dtype that SciPy has."""
+    dtype = scipy_dtype(np.dtype(matrix.dtype))
+    return to_csr(matrix if matrix.dtype == dtype else matrix.astype(dtype))
 
 
 def _as_coo(stack: _Stack) -> Any:
@@ -431,7 +453,7 @@ def _as_coo(stack: _Stack) -> Any:
     mask = np.repeat(np.arange(stack.count), np.diff(rows.indptr))
     return sparse.COO(
         np.stack([mask, *np.unravel_index(rows.indices, stack.sig)]),
-        rows.data,
+        rows.data.astype(stack.dtype, copy=False),
         shape=(stack.count, *stack.sig),
         has_duplicates=False,
         sorted=True,
@@ -444,7 +466,7 @@ def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:
         dense = np.asarray(to_dense(matrix), dtype=dtype, order="C").view()
         dense.flags.writeable = False
         return dense
-    csr = to_csr(matrix).astype(dtype)
+    csr = _csr(matrix).astype(scipy_dtype(dtype))
     if form == "scipy.sparse.csc":
         return csr.tocsc()
     if form in ("sparse.pydata", "sparse.pydata.GCXS"):

@@ -106,3 +106,8 @@ def _family(array: Any) -> str | None:
 def cupyx_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that values have in ``cupyx.scipy.sparse``, which has no whole numbers."""
     return dtype if dtype.char in "fdFD" else np.result_type(dtype, np.float32)
+
+
+def scipy_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that values have in SciPy's sparse arrays, which have no half precision."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype.newbyteorder("=")

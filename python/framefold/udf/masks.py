@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
-from framefold.common.sparse import is_sparse, to_csr
+from framefold.common.sparse import is_sparse, scipy_dtype, to_csr
 from framefold.common.udf import (
     CUPY,
     CUPY_SCIPY_COO,
@@ -364,7 +364,7 @@ class ApplyMasksUDF(UDF):
         rows = masks.get_for_sig_slice(
             sig_slice, dtype=dtype, sparse_backend="scipy.sparse.csr", transpose=False
         )
-        return product(rows, frames.T, plain).T
+        return product(rows, frames.T.astype(scipy_dtype(dtype), copy=False), plain).T
 
     def _device_products(self, frames: Any, sig_slice: Any) -> Any:
         """On the device; on the host where results may not hold the sums, which is seen there."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from framefold.arrays.cuda.pixels import as_dtype
 from framefold.common.device_masks import masks_on_device
+from framefold.common.sparse import cupyx_dtype
 
 if TYPE_CHECKING:
     from framefold.common.container import MaskContainer
@@ -36,7 +37,7 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
         # As rows, as they are on the host, which takes long to transpose them.
         return as_dtype(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False, False).T
-    inner = dtype if cupyx_knows else np.dtype(np.float64)
+    inner = cupyx_dtype(dtype)
     if not is_sparse:
         rows = masks_on_device(masks, sig_slice, inner, "scipy.sparse.csr", transpose=False)
         return (rows @ as_dtype(frames, inner).T).T
