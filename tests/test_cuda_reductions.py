@@ -154,6 +154,32 @@ def test_sums_of_64_bits(ctx, machine):
             ctx.run_udf(dataset, ff.SumUDF(dtype="int64"), backends=backends)
 
 
+def test_sums_of_64_bits_of_classes_with_methods_of_their_own(ctx, machine):
+    def in_python(base):
+        class InPython(base):
+            def get_preferred_input_dtype(self):
+                return self.USE_NATIVE_DTYPE
+
+            def process_tile(self, tile):
+                super().process_tile(tile)
+
+        return InPython
+
+    data = np.full((2, 2, 3, 4), np.iinfo(np.int64).max, dtype=np.int64)
+    data[0, 0] = 5
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    sums = ctx.run_udf(dataset, in_python(SumSigUDF)(), backends="cupy")["intensity"]
+    np.testing.assert_array_equal(sums.data, [[60, 2.0**63 * 12], [2.0**63 * 12] * 2])
+    floats = ctx.run_udf(dataset, in_python(ff.SumUDF)(), backends="cupy")["intensity"]
+    np.testing.assert_array_equal(floats.data, np.full((3, 4), 3 * 2.0**63))
+    with pytest.raises(InvalidArgumentError, match=r"which int64 cannot hold"):
+        ctx.run_udf(dataset, in_python(ff.SumUDF)(dtype="int64"), backends="cupy")
+    data[:] = [[[[2**62]], [[2**62]]], [[[-(2**62)]], [[7 - 2**62]]]]
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    whole = ctx.run_udf(dataset, in_python(ff.SumUDF)(dtype="int64"), backends="cupy")
+    assert (whole["intensity"].data == 7).all()
+
+
 def test_pixels_that_are_no_numbers(ctx, machine):
     data = frames_of("float32")
     data[..., 0, 0] = np.nan

@@ -7,7 +7,8 @@ import pytest
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._exact_products import always_fit, fit, product
+from framefold.udf._exact_products import always_fit, product
+from framefold.udf._exact_sums import fit
 from framefold.udf.masks import ApplyMasksUDF
 
 CTX = ff.Context.make_with("inline")

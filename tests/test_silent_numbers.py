@@ -161,3 +161,78 @@ def test_a_region_without_data_has_results(ctx, data):
     for results in (step.buffers[0], whole):
         assert results["level"].data.shape == (6, 7)
         assert not results["level"].valid_mask.any()
+
+
+def in_python(base):
+    """The built-in function in Python, in the dtype of the data."""
+
+    class InPython(base):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def process_tile(self, tile):
+            super().process_tile(tile)
+
+    return InPython
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "scipy"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint32", "int64", "uint64"])
+def test_sums_in_python_do_not_wrap_around(ctx, form, dtype):
+    limits = np.iinfo(dtype)
+    frames = np.full((40, 2, 3), limits.max, dtype=dtype)
+    frames[:, 0, 0], frames[5], frames[::2, 1, 1] = limits.min, 0, limits.min
+    if form == "dense":
+        dataset = ctx.load("memory", data=frames, sig_dims=2)
+    else:
+        array = pytest.importorskip("sparse").COO.from_numpy(frames)
+        if form == "scipy":
+            array = array.reshape((40, 6)).to_scipy_sparse()
+        dataset = ctx.load("memory", data=array, nav_shape=(40,), sig_shape=(2, 3))
+    exact = frames.astype(object)
+    of_pixels, of_frames = exact.sum(axis=0), exact.sum(axis=(1, 2))
+    for base, expected in [(ff.SumUDF, of_pixels), (ff.SumSigUDF, of_frames)]:
+        found = ctx.run_udf(dataset, in_python(base)())["intensity"].data
+        np.testing.assert_allclose(found, expected.astype(float), rtol=1e-5)
+    # As integers, they are exact or an error.
+    signed = limits.min < 0
+    udf, whole = (
+        in_python(ff.SumUDF)(dtype="i1" if signed else "u1"),
+        np.iinfo("i8" if signed else "u8"),
+    )
+    if whole.min <= of_pixels.min() and of_pixels.max() <= whole.max:
+        assert ctx.run_udf(dataset, udf)["intensity"].data.tolist() == of_pixels.tolist()
+    else:
+        with pytest.raises(InvalidArgumentError, match="64 cannot hold; use dtype='float64'"):
+            ctx.run_udf(dataset, udf)
+
+
+def test_sums_of_sparse_frames_that_fit_in_the_end(ctx):
+    sparse = pytest.importorskip("sparse")
+    frames = np.zeros((4, 2, 3), dtype="int64")
+    frames[:2, 0], frames[2:, 0] = 2**62 + 1, -(2**62)
+    dataset = ctx.load("memory", data=sparse.COO.from_numpy(frames), sig_dims=2, num_partitions=1)
+    found = ctx.run_udf(dataset, in_python(ff.SumUDF)(dtype="i8"))["intensity"].data
+    assert found.tolist() == [[2, 2, 2], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool"])
+def test_logarithms_of_integers_in_python(ctx, form, dtype):
+    class InPython(ff.LogsumUDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def process_frame(self, frame):
+            super().process_frame(frame)
+
+    frames = np.zeros((3, 2, 4), dtype="int16")
+    frames[:, 0], frames[1] = [-100, 100, 0, 50], 255
+    frames = np.abs(frames) if dtype == "uint8" else frames
+    frames = frames.astype(dtype)
+    data = pytest.importorskip("sparse").COO.from_numpy(frames) if form == "sparse" else frames
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    wide = frames.astype(float)
+    expected = np.log(wide - wide.min(axis=(1, 2), keepdims=True) + 1).sum(axis=0)
+    found = ctx.run_udf(dataset, InPython())["logsum"].data
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

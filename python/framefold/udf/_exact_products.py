@@ -17,27 +17,9 @@ BITS = 16
 
 
 def always_fit(dtype: np.dtype[Any], weight: float, result: np.dtype[Any]) -> bool:
-    """Whether sums of products fit into a dtype whatever the values are, in any order.
-
-    Parameters
-    ----------
-    dtype
-        Of the values.
-    weight
-        The sum of the magnitudes of what they are multiplied by.
-    result
-        The integers that are to hold the sums.
-    """
+    """As :func:`framefold.udf._exact_sums.fit`, whatever the values of a dtype are."""
     limits = np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
     return max(float(limits.max), -float(limits.min)) * weight <= CLEAR * np.iinfo(result).max
-
-
-def fit(values: Any, weight: float, result: np.dtype[Any]) -> bool:
-    """As :func:`always_fit`, for these values: an array of NumPy or CuPy."""
-    if not values.size:
-        return True
-    largest = max(float(to_dense(values.max())), -float(to_dense(values.min())))
-    return largest * weight <= CLEAR * np.iinfo(result).max
 
 
 def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.sparse import is_sparse, to_dense
 from framefold.exceptions import InvalidArgumentError
 
 #: Floats tell up to this part of the largest integer whether a sum is within reach.
@@ -76,6 +77,44 @@ def add_frames(dest: Array, tile: Array) -> None:
             far = rough > limit
             _check(dest[far].astype(object) + tile[:, far].astype(object).sum(axis=0), dest.dtype)
     dest += tile.sum(axis=0).astype(dest.dtype, casting="same_kind", copy=False)
+
+
+def fit(values: Any, weight: float, result: np.dtype[Any]) -> bool:
+    """Whether sums of products fit into a dtype, in any order.
+
+    Parameters
+    ----------
+    values
+        An array of NumPy or CuPy.
+    weight
+        The sum of the magnitudes of what they are multiplied by; for plain sums, how many they are.
+    result
+        The integers that are to hold the sums.
+    """
+    if not values.size:
+        return True
+    largest = max(float(to_dense(values.max())), -float(to_dense(values.min())))
+    return largest * weight <= CLEAR * np.iinfo(result).max
+
+
+def sums_fit(tile: Any, axis: int) -> bool:
+    """Whether sums along an axis fit into what libraries sum integers up in.
+
+    Parameters
+    ----------
+    tile
+        An array or matrix, sparse or on a device, too.
+    axis
+        Which one.
+    """
+    if tile.dtype.kind not in "iu" or tile.dtype.itemsize < 8:
+        return True
+    return fit(tile.data if is_sparse(tile) else tile, tile.shape[axis], tile.dtype)
+
+
+def sums(tile: Any, axis: int) -> Any:
+    """Sums along an axis, by the library of the array; in float64 where integers may not fit."""
+    return np.sum(tile if sums_fit(tile, axis) else tile.astype(np.float64), axis=axis)
 
 
 def _largest(array: Array) -> float:

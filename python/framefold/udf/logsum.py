@@ -51,6 +51,7 @@ class LogsumUDF(UDF):
             scaled = _scaled(to_csr(frame.reshape((1, -1))))
             self.results.logsum[:] += self.forbuf(scaled, self.results.logsum)
         else:
+            frame = _wide(frame)
             self.results.logsum[:] += np.log(frame - np.min(frame) + 1)
 
     def merge(self, dest: Any, src: Any) -> None:
@@ -60,7 +61,7 @@ class LogsumUDF(UDF):
 
 def _scaled(row: Any) -> npt.NDArray[Any]:
     """The logarithm of one sparse frame: one for all zeros, and one for each entry."""
-    n_cells, entries = row.shape[1], row.data
+    n_cells, entries = row.shape[1], _wide(row.data)
     zero = entries.dtype.type(0)
     is_full = len(entries) == n_cells
     lowest = np.min(entries if is_full else np.append(entries, zero))
@@ -70,6 +71,11 @@ def _scaled(row: Any) -> npt.NDArray[Any]:
     scaled = np.full(n_cells, np.log(zero - lowest + 1))
     scaled[row.indices] = of_entries
     return scaled
+
+
+def _wide(values: Any) -> Any:
+    """Integers and booleans in double precision, where differences cannot wrap around."""
+    return values.astype(np.float64) if values.dtype.kind in "iub" else values
 
 
 def run_logsum(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:

@@ -29,8 +29,8 @@ from framefold.common.udf import (
     UDFMethod,
 )
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._exact_products import always_fit, fit, product
-from framefold.udf._exact_sums import PRODUCTS, add
+from framefold.udf._exact_products import always_fit, product
+from framefold.udf._exact_sums import PRODUCTS, add, fit
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf.base import UDF
 from framefold.udf.references import FromResult

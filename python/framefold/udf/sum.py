@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
-from framefold.udf._exact_sums import add, add_frames
+from framefold.common.sparse import to_dense
+from framefold.udf._exact_sums import add, add_frames, sums, sums_fit
 from framefold.udf.base import UDF
 
 
@@ -27,9 +28,7 @@ class SumUDF(UDF):
     -------
     intensity : kind ``sig``, dtype ``result_type(data, dtype)``
         Integers and booleans count as 64 bits wide, so that sums do not overflow; sums that do
-        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`. (In classes
-        that override a method, tiles of CuPy and sparse tiles are added up as their libraries do,
-        which do not notice.)
+        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`.
     """
 
     _native_kernel = "sum"
@@ -61,8 +60,21 @@ class SumUDF(UDF):
         intensity = self.results.intensity
         if isinstance(tile, np.ndarray):
             add_frames(intensity, tile)
-            return
-        intensity[:] += self.forbuf(np.sum(tile, axis=0), intensity)
+        elif (
+            intensity.dtype.kind in "iu"
+            and tile.dtype.kind in "iu"
+            and (isinstance(intensity, np.ndarray) or tile.dtype.itemsize == 8)
+        ):
+            # On the host, which sees whether they fit; on a device others always do.
+            total = to_dense(intensity)
+            if sums_fit(tile, axis=0):
+                of_pixels = to_dense(sums(tile, axis=0)).reshape(total.shape)
+                add(total, of_pixels.astype(total.dtype, casting="same_kind"))
+            else:
+                add_frames(total, to_dense(tile))
+            intensity[:] = self.forbuf(total, intensity)
+        else:
+            intensity[:] += self.forbuf(sums(tile, axis=0), intensity)
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""

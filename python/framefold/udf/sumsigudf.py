@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.udf._exact_sums import sums
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class SumSigUDF(UDF):
 
     def process_tile(self, tile: Any) -> None:
         """Add the pixels of each frame of the tile."""
-        sums = np.sum(tile.reshape((tile.shape[0], -1)), axis=1)
-        self.results.intensity[:] += self.forbuf(sums, self.results.intensity)
+        of_frames = sums(tile.reshape((tile.shape[0], -1)), axis=1)
+        self.results.intensity[:] += self.forbuf(of_frames, self.results.intensity)
 
 
 def run_sumsig(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
