@@ -177,6 +177,20 @@ def test_other_dtypes(ctx, tmp_path):
     assert names(tmp_path) == ["out.npy", "rounded.npy"]
 
 
+@pytest.mark.parametrize("lossy", [False, True])
+def test_floats_beyond_integers(ctx, tmp_path, lossy):
+    beyond = {"int64": 2.0**63, "uint64": 2.0**64, "uint8": 256.0, "int32": 2155e6}
+    for dtype, value in beyond.items():
+        dataset = ctx.load("memory", data=np.full((2, 2, 2, 2), value), sig_dims=2)
+        with pytest.raises(InvalidArgumentError, match=f"cannot be written as {dtype}"):
+            ctx.export_dataset(dataset, tmp_path / "no.npy", dtype=dtype, lossy=lossy)
+    ends = np.array([[[-0.9, 255.9]]])
+    if lossy:
+        dataset = ctx.load("memory", data=ends, sig_dims=2)
+        ctx.export_dataset(dataset, tmp_path / "ends.npy", dtype="uint8", lossy=True)
+        assert np.load(tmp_path / "ends.npy").ravel().tolist() == [0, 255]
+
+
 def test_misuse_of_export(ctx, tmp_path, data, dataset):
     target = tmp_path / "out.npy"
     target.write_text("precious")

@@ -586,7 +586,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             The dtype to write; that of the pixels by default. A value that it does not hold exactly
             is an error.
         lossy
-            Allow values to be rounded to ``dtype``. Those beyond its range are an error still.
+            Allow values to be rounded to ``dtype``, towards zero to integers. Those beyond its
+            range then are an error still.
         roi
             Positions to write, as for :meth:`run_udf`. If they are a rectangle, the result has its
             shape; otherwise, it is a list of frames.

@@ -22,7 +22,8 @@ pub(super) fn fill(dtype: DType) -> Vec<u8> {
 pub(super) struct Cast {
     pub(super) from: DType,
     pub(super) to: DType,
-    /// Whether values may be rounded; even then, none may lie beyond what the dtype can hold.
+    /// Whether values may be rounded, towards zero to integers; even then, none may lie beyond what
+    /// the dtype can hold.
     pub(super) lossy: bool,
 }
 
@@ -53,6 +54,19 @@ impl Cast {
             DType::I64 => Some(2f64.powi(63)),
             _ => None,
         }
+    }
+
+    /// Whether a float, rounded towards zero, is one of the integers that are written.
+    fn is_in_range(self, value: f64) -> bool {
+        if !self.to.is_integer() {
+            return true;
+        }
+        let is_signed = matches!(self.to, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+        let n_bits = self.to.size() as i32 * 8 - i32::from(is_signed);
+        // As a float, the largest integer of 64 bits would be the one above it.
+        let above = 2f64.powi(n_bits);
+        let least = if is_signed { -above } else { 0.0 };
+        (least..above).contains(&value.trunc())
     }
 
     /// Holds a converted tile against the original; errors come with the frame within the tile.
@@ -123,8 +137,10 @@ impl Cast {
                 exact.get(i).copied().unwrap_or(false)
                     && self.too_large().is_none_or(|limit| b < limit)
             });
-            let near = (a - b).abs() < 1.0 || (a - b).abs() <= a.abs() / 256.0;
-            (same && exact) || (self.lossy && self.to != DType::Bool && near)
+            let short = !self.to.is_integer() && (a - b).abs() <= a.abs() / 256.0;
+            let near = (a - b).abs() < 1.0 || short;
+            let rounded = self.lossy && self.to != DType::Bool && near;
+            self.is_in_range(a) && ((same && exact) || rounded)
         };
         let mut cells = then.iter().zip(&now).enumerate();
         let odd = cells.find(|&(i, (&then, &now))| !kept(i, then, now));
@@ -216,5 +232,43 @@ mod tests {
         check(&[0.1f64], DType::F32, true).unwrap();
         check(&[1.5f32], DType::I32, true).unwrap();
         assert!(Cast::try_new(DType::C64, Some(DType::F32), true).is_err());
+    }
+
+    #[test]
+    fn floats_beyond_the_integers_are_refused() {
+        let (top_i64, top_u64) = (2f64.powi(63), 2f64.powi(64));
+        for lossy in [false, true] {
+            check(&[top_i64], DType::I64, lossy).unwrap_err();
+            check(&[top_u64], DType::U64, lossy).unwrap_err();
+            check(&[top_i64 as f32], DType::I64, lossy).unwrap_err();
+            check(&[top_u64 as f32], DType::U64, lossy).unwrap_err();
+            check(&[-top_i64.next_up()], DType::I64, lossy).unwrap_err();
+            check(&[f64::INFINITY], DType::U64, lossy).unwrap_err();
+            check(&[f64::NEG_INFINITY], DType::I64, lossy).unwrap_err();
+            check(&[256f32], DType::U8, lossy).unwrap_err();
+            check(&[128f32], DType::I8, lossy).unwrap_err();
+            check(&[-129f32], DType::I8, lossy).unwrap_err();
+            check(&[-1f32], DType::U8, lossy).unwrap_err();
+            check(&[2_155_000_000f64], DType::I32, lossy).unwrap_err();
+            check(&[-top_i64, top_i64.next_down()], DType::I64, lossy).unwrap();
+            check(&[-0.0, top_u64.next_down()], DType::U64, lossy).unwrap();
+        }
+    }
+
+    #[test]
+    fn rounding_to_integers_is_towards_zero_at_their_ends_too() {
+        for (value, to) in [
+            (255.4, DType::U8),
+            (255.6, DType::U8),
+            (-0.9, DType::U8),
+            (127.9, DType::I8),
+            (-128.9, DType::I8),
+            (-32768.5, DType::I16),
+            (2_147_483_647.9, DType::I32),
+            (4_294_967_295.5, DType::U32),
+        ] {
+            check(&[value], to, true).unwrap();
+            check(&[value], to, false).unwrap_err();
+        }
     }
 }

@@ -179,7 +179,8 @@ pub struct WriteOptions {
     pub level: Option<i32>,
     /// The dtype that is written; by default, that of the pixels.
     pub dtype: Option<DType>,
-    /// Whether values may be rounded to that dtype. Values beyond its range are refused anyway.
+    /// Whether values may be rounded to that dtype, towards zero to integers. Values that are beyond its
+    /// range then are refused anyway.
     pub lossy: bool,
     /// The positions that are written; by default, all.
     pub roi: Option<Arc<Roi>>,
