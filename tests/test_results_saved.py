@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -310,6 +312,33 @@ def test_names_of_axes_do_not_clash_with_others(tmp_path):
         assert list(file["image"].attrs["axes"]) == ["data_2", "a_b"]
         np.testing.assert_array_equal(file["image/data_2"], axes[0].values)
         assert file["image/valid"].shape == NAV
+
+
+@pytest.mark.parametrize("udf", [ff.CoMUDF, ff.SumUDF, ff.SumSigUDF])
+def test_hdf5_of_the_command_line_is_the_same(tmp_path, udf):
+    h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
+
+    def what_is_there(path, result):
+        with h5py.File(path) as file:
+            group = file[result]
+            about = {name: group.attrs[name] for name in group.attrs if name != "title"}
+            about["axes"] = about["axes"].tolist()
+            assert set(about["axes"]) <= set(group)
+            return about, {name: (each.dtype, each[...].tolist()) for name, each in group.items()}
+
+    scan = np.random.default_rng(0).integers(1, 9, (3, 4, 6, 5)).astype("uint16")
+    np.save(tmp_path / "scan.npy", scan)
+    roi = np.ones(NAV, bool)
+    roi[0] = False
+    ctx = ff.Context.make_with("inline")
+    result = ctx.run_udf(dataset=ctx.open(tmp_path / "scan.npy"), udf=udf(), roi=roi)
+    result.save(tmp_path / "saved.h5")
+    name = {"CoMUDF": "com", "SumUDF": "sum", "SumSigUDF": "sum_sig"}[udf.__name__]
+    line = f"-m framefold run {name} scan.npy --roi 1:,: -o out.h5 -q"
+    subprocess.run([sys.executable, *line.split()], check=True, cwd=tmp_path)
+    for each in ("field", "raw_com") if name == "com" else ("intensity",):
+        saved, written = (what_is_there(tmp_path / n, each) for n in ("saved.h5", "out.h5"))
+        assert repr(saved) == repr(written)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):

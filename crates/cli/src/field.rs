@@ -21,7 +21,8 @@ pub(crate) struct Field {
     pub n_channel_axes: usize,
     /// What they mean.
     pub look: Look,
-    /// One truth value per entry of the leading axes: whether there is data. `None` if all are.
+    /// One truth value per entry of the leading axes: whether there is data; a single one for all of
+    /// a result without any. `None` if all are.
     pub valid: Option<Vec<bool>>,
     /// The axes that are not channels, with their steps and units.
     pub axes: Vec<Axis>,
@@ -64,6 +65,11 @@ impl Field {
         // A stack of frames has an entry per selected position, whatever kind it was declared as.
         let kind = if look == Look::Frames { BufferKind::Nav } else { buffer.decl.kind };
         let (array, valid) = match (kind, &results.roi) {
+            // Of a run that has seen no frame, nothing is a result.
+            (BufferKind::Sig | BufferKind::Single, _) if !results.valid.contains(&true) => {
+                let missing = TypedVec::try_missing(array.dtype(), array.values().len())?;
+                (NativeArray::try_new(array.shape(), missing)?, Some(vec![false]))
+            }
             (BufferKind::Sig | BufferKind::Single, _) => (array, None),
             (BufferKind::Nav, Some(_)) if look == Look::Frames => {
                 let stack = Shape::try_new(&[results.valid.len()], results.shape.sig())?;
@@ -97,6 +103,12 @@ impl Field {
     pub(crate) fn entry_len(&self) -> usize {
         let n_entries = self.valid.as_ref().map_or(1, Vec::len);
         self.array.values().len().checked_div(n_entries).unwrap_or(0)
+    }
+
+    /// Whether the value at flat index `cell` has data.
+    pub(crate) fn has_data(&self, cell: usize) -> bool {
+        let entry = cell / self.entry_len().max(1);
+        self.valid.as_ref().is_none_or(|valid| valid.get(entry) == Some(&true))
     }
 
     /// The array with NaN in every gap. Integers with gaps become floats that hold them exactly.
@@ -176,15 +188,12 @@ impl Field {
     pub(crate) fn coloured(&self) -> Option<Vec<Picture>> {
         let n_colours = self.n_colours()?;
         let values = self.array.as_slice::<u8>().ok()?;
-        let (entry_len, (height, width)) = (self.entry_len().max(1), self.page_shape());
-        let is_valid = |cell: usize| {
-            self.valid.as_ref().is_none_or(|valid| valid.get(cell / entry_len) == Some(&true))
-        };
+        let (height, width) = self.page_shape();
         let page_len = height * width * n_colours;
         let page = |page: usize| {
             Picture::from_fn(width, height, |y, x| {
                 let cell = page * page_len + (y * width + x) * n_colours;
-                match values.get(cell..cell + n_colours).filter(|_| is_valid(cell)) {
+                match values.get(cell..cell + n_colours).filter(|_| self.has_data(cell)) {
                     Some(&[red, green, blue]) => [red, green, blue, u8::MAX],
                     Some(&[red, green, blue, opacity]) => [red, green, blue, opacity],
                     _ => MISSING,

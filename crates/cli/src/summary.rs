@@ -2,7 +2,6 @@
 
 use crate::field::Field;
 use crate::numbers::{Number, ToNumber, number_at, with_values};
-use framefold::core::NativeArray;
 use framefold::{Error, Result};
 use serde_json::{Value, json};
 
@@ -20,22 +19,15 @@ pub(crate) struct Stats {
     pub min: Option<Number>,
     /// The largest.
     pub max: Option<Number>,
-    /// The sum of the others: exact for integers.
-    pub sum: Number,
+    /// The sum of the others: exact for integers. `None` if no value has data.
+    pub sum: Option<Number>,
 }
 
 impl Stats {
     /// Looks at all values of `field` that have data.
     pub(crate) fn of(field: &Field) -> Self {
-        let entry_len = field.entry_len().max(1);
-        let is_valid = |cell: usize| {
-            field
-                .valid
-                .as_ref()
-                .is_none_or(|valid| valid.get(cell / entry_len).copied().unwrap_or(false))
-        };
         with_values!(field.array.values(), values => {
-            let there = values.iter().enumerate().filter(|(cell, _)| is_valid(*cell));
+            let there = values.iter().enumerate().filter(|(cell, _)| field.has_data(*cell));
             collect(there.map(|(_, value)| value.number()))
         })
     }
@@ -87,7 +79,7 @@ fn collect(numbers: impl Iterator<Item = Number>) -> Stats {
         }
         (None, None) => (None, None, Number::Real(0.0)),
     };
-    Stats { n_values, n_nan, min, max, sum }
+    Stats { n_values, n_nan, min, max, sum: (n_values > 0).then_some(sum) }
 }
 
 fn add_integer(integers: &mut Option<(i128, i128, i128)>, value: i128) {
@@ -120,17 +112,18 @@ impl CompensatedSum {
     }
 }
 
-/// The value of `array` at `index`.
+/// The value of `field` at `index`; `None` if there is no data.
 ///
 /// # Errors
 /// `InvalidArgument` if the index does not fit its shape.
-pub(crate) fn probe(array: &NativeArray, index: &[usize]) -> Result<Number> {
-    let shape = array.shape();
+pub(crate) fn probe(field: &Field, index: &[usize]) -> Result<Option<Number>> {
+    let shape = field.array.shape();
     let fits = index.len() == shape.len() && index.iter().zip(shape).all(|(i, len)| i < len);
     let flat = index.iter().zip(shape).fold(0, |flat, (i, len)| flat * len + i);
-    number_at(array.values(), flat).filter(|_| fits).ok_or_else(|| {
+    let number = number_at(field.array.values(), flat).filter(|_| fits).ok_or_else(|| {
         Error::invalid(format!("there is no value at index {index:?} of shape {shape:?}"))
-    })
+    })?;
+    Ok(field.has_data(flat).then_some(number))
 }
 
 /// The summary of one buffer, with the values at `probes`.
@@ -139,12 +132,13 @@ pub(crate) fn probe(array: &NativeArray, index: &[usize]) -> Result<Number> {
 /// As [`probe`].
 pub(crate) fn to_json(field: &Field, probes: &[Vec<usize>]) -> Result<Value> {
     let stats = Stats::of(field);
-    let first: Vec<Value> = (0..N_FIRST)
-        .map_while(|i| number_at(field.array.values(), i).map(Number::to_json))
+    let first: Vec<Option<Value>> = (0..N_FIRST)
+        .map_while(|i| Some((i, number_at(field.array.values(), i)?)))
+        .map(|(i, number)| field.has_data(i).then(|| number.to_json()))
         .collect();
     let mut probed = Vec::with_capacity(probes.len());
     for index in probes {
-        let value = probe(&field.array, index)?.to_json();
+        let value = probe(field, index)?.map(Number::to_json);
         probed.push(json!({ "index": index, "value": value }));
     }
     Ok(json!({
@@ -156,7 +150,7 @@ pub(crate) fn to_json(field: &Field, probes: &[Vec<usize>]) -> Result<Value> {
         "n_nan": stats.n_nan,
         "min": stats.min.map(Number::to_json),
         "max": stats.max.map(Number::to_json),
-        "sum": stats.sum.to_json(),
+        "sum": stats.sum.map(Number::to_json),
         "first": first,
         "probes": probed,
     }))
@@ -171,7 +165,7 @@ mod tests {
     #[test]
     fn integer_sums_are_exact() {
         let stats = Stats::of(&field(&[3], vec![u64::MAX, u64::MAX, 1], 0, None));
-        assert_eq!(stats.sum, Number::Int(2 * i128::from(u64::MAX) + 1));
+        assert_eq!(stats.sum, Some(Number::Int(2 * i128::from(u64::MAX) + 1)));
         assert_eq!(stats.min, Some(Number::Int(1)));
     }
 
@@ -181,32 +175,44 @@ mod tests {
         let stats = Stats::of(&field(&[3], vec![5u8, 0, 7], 0, valid));
         assert_eq!((stats.n_values, stats.min), (2, Some(Number::Int(5))));
         let stats = Stats::of(&field(&[3], vec![1.0, f64::NAN, 3.0], 0, None));
-        assert_eq!((stats.n_nan, stats.sum), (1, Number::Real(4.0)));
+        assert_eq!((stats.n_nan, stats.sum), (1, Some(Number::Real(4.0))));
+    }
+
+    #[test]
+    fn what_has_no_data_is_no_zero() {
+        let half = field(&[2, 2], vec![5u8, 6, 0, 0], 1, Some(vec![true, false]));
+        let json = to_json(&half, &[vec![0, 1], vec![1, 1]]).unwrap();
+        assert_eq!(json["first"], json!([5, 6, null, null]));
+        assert_eq!((&json["probes"][0]["value"], &json["sum"]), (&json!(6), &json!(11)));
+        assert_eq!(json["probes"][1]["value"], Value::Null);
+        let none = field(&[2], vec![0u8; 2], 0, Some(vec![false]));
+        assert_eq!(to_json(&none, &[]).unwrap()["sum"], Value::Null);
+        assert_eq!(Stats::of(&none).n_values, 0);
     }
 
     #[test]
     fn float_sums_keep_small_terms() {
         let stats = Stats::of(&field(&[4], vec![1e16, 1.0, 1.0, -1e16], 0, None));
-        assert_eq!(stats.sum, Number::Real(2.0));
+        assert_eq!(stats.sum, Some(Number::Real(2.0)));
         let stats = Stats::of(&field(&[2], vec![f64::INFINITY, 1.0], 0, None));
-        assert_eq!(stats.sum, Number::Real(f64::INFINITY));
+        assert_eq!(stats.sum, Some(Number::Real(f64::INFINITY)));
     }
 
     #[test]
     fn truth_and_complex_values() {
         let stats = Stats::of(&field(&[2], vec![Bool8(1), Bool8(0)], 0, None));
-        assert_eq!((stats.max, stats.sum), (Some(Number::Bool(true)), Number::Int(1)));
+        assert_eq!((stats.max, stats.sum), (Some(Number::Bool(true)), Some(Number::Int(1))));
         let values = vec![Complex64::new(1.0, 2.0), Complex64::new(3.0, -1.0)];
         let stats = Stats::of(&field(&[2], values, 0, None));
-        assert_eq!((stats.min, stats.sum), (None, Number::Complex(4.0, 1.0)));
+        assert_eq!((stats.min, stats.sum), (None, Some(Number::Complex(4.0, 1.0))));
     }
 
     #[test]
     fn probes_are_checked() {
         let field = field(&[2, 3], (0..6u8).collect::<Vec<_>>(), 0, None);
-        assert_eq!(probe(&field.array, &[1, 2]).unwrap(), Number::Int(5));
+        assert_eq!(probe(&field, &[1, 2]).unwrap(), Some(Number::Int(5)));
         for bad in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0], &[]] {
-            assert!(probe(&field.array, bad).is_err(), "{bad:?}");
+            assert!(probe(&field, bad).is_err(), "{bad:?}");
         }
     }
 }

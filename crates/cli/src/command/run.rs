@@ -144,7 +144,7 @@ impl Job<'_> {
         let mut probed = Vec::new();
         for (index, outcome) in args.probe.iter().zip(outcomes.iter().cycle()) {
             let field = outcome.main()?;
-            let value = probe(&field.array, index)?;
+            let value = probe(field, index)?.map_or("no data".to_owned(), |n| n.to_string());
             probed.push(format!("{}{index:?} = {value}", field.name));
         }
         let captions = self.write(&outcomes, cancel)?;
@@ -319,7 +319,8 @@ fn in_words(field: &Field) -> String {
     let nan =
         if stats.n_nan > 0 { format!(", {} not a number", stats.n_nan) } else { String::new() };
     let (shape, dtype) = (tuple(field.array.shape()), field.array.dtype());
-    format!("{} {shape} {dtype}{extremes}, sum {}{nan}", field.name, stats.sum)
+    let sum = stats.sum.map_or("no data".to_owned(), |sum| format!("sum {sum}"));
+    format!("{} {shape} {dtype}{extremes}, {sum}{nan}", field.name)
 }
 
 fn explanation_json(file: &Path, explanation: &Explanation) -> Value {

@@ -34,7 +34,6 @@ pub(super) fn write(out: &mut impl Write, field: &Field) -> Result<()> {
     let shape = field.base_shape();
     let n_rows: usize = shape.iter().product();
     let n_channels = field.array.values().len().checked_div(n_rows).unwrap_or(0);
-    let entry_len = field.entry_len().max(1);
     for row in 0..n_rows {
         let mut rest = row;
         let mut cells: Vec<String> = Vec::with_capacity(columns.len());
@@ -47,11 +46,7 @@ pub(super) fn write(out: &mut impl Write, field: &Field) -> Result<()> {
         }
         cells.reverse();
         for cell in row * n_channels..(row + 1) * n_channels {
-            let there = field
-                .valid
-                .as_ref()
-                .is_none_or(|valid| valid.get(cell / entry_len).copied().unwrap_or(false));
-            match number_at(field.array.values(), cell).filter(|_| there) {
+            match number_at(field.array.values(), cell).filter(|_| field.has_data(cell)) {
                 Some(Number::Complex(re, im)) => cells.extend([re.to_string(), im.to_string()]),
                 Some(number) => cells.push(number.to_string()),
                 None if is_complex => cells.extend([String::new(), String::new()]),

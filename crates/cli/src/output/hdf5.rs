@@ -1,10 +1,10 @@
 //! HDF5 as NeXus describes it, like what `save` of the Python package writes: a group for each result, with
-//! its array `data`, an array for each axis, and `valid` where there are gaps.
+//! its array `data`, an array for each axis, and `valid`, of the shape of `data`, where there are gaps.
 
 use super::{Extra, PictureStyle};
-use crate::field::{Field, is_calibrated};
+use crate::field::Field;
 use framefold::Result;
-use framefold::core::{Axis, DType, NativeArray};
+use framefold::core::{Axis, AxisKind, DType, NativeArray};
 use framefold::io::{OutputKind, Tree, TreeNode, TreeValue, WholeOutput, write_tree};
 use std::path::Path;
 
@@ -19,15 +19,12 @@ pub(super) fn write(
     fields: &[Field],
     extras: &[Extra],
 ) -> Result<WholeOutput> {
-    let places: Vec<Vec<Vec<u8>>> =
-        fields.iter().map(|field| field.axes.iter().map(values).collect()).collect();
-    let masks: Vec<Vec<u8>> = fields
-        .iter()
-        .map(|field| field.valid.iter().flatten().map(|valid| u8::from(*valid)).collect())
-        .collect();
+    let scales: Vec<Vec<Scale>> = fields.iter().map(scales).collect();
+    let masks: Vec<Option<Vec<u8>>> = fields.iter().map(mask).collect();
     let mut members: Vec<(String, TreeNode<'_>)> = Vec::new();
-    for ((field, places), mask) in fields.iter().zip(&places).zip(&masks) {
-        members.push((field.name.clone(), TreeNode::Group(group(field, places, mask, style))));
+    for ((field, scales), mask) in fields.iter().zip(&scales).zip(&masks) {
+        let group = group(field, scales, mask.as_deref(), style);
+        members.push((field.name.clone(), TreeNode::Group(group)));
     }
     for extra in extras.iter().filter(|extra| extra.name != "valid") {
         members.push((extra.name.to_owned(), array(&extra.array)));
@@ -39,46 +36,70 @@ pub(super) fn write(
     Ok(whole)
 }
 
+/// An axis in the file.
+struct Scale {
+    /// A name that nothing else in the group has, without slashes.
+    name: String,
+    unit: String,
+    /// Where its positions are, as floats of 64 bits.
+    places: Vec<u8>,
+}
+
+/// The axes of the array: those of the scan or of frames, and channels, which are counted.
+fn scales(field: &Field) -> Vec<Scale> {
+    let channels = field.array.shape().iter().skip(field.axes.len()).enumerate();
+    let channels = channels.map(|(i, &size)| Axis {
+        name: format!("data_extra_{i}"),
+        kind: AxisKind::Sig,
+        size,
+        scale: 1.0,
+        offset: 0.0,
+        unit: String::new(),
+    });
+    let mut all: Vec<Scale> = Vec::new();
+    for axis in field.axes.iter().cloned().chain(channels) {
+        let first = axis.name.replace('/', "_");
+        let (mut name, mut number) = (first.clone(), 2);
+        while name == "data" || name == "valid" || all.iter().any(|other| other.name == name) {
+            name = format!("{first}_{number}");
+            number += 1;
+        }
+        all.push(Scale { name, unit: axis.unit.clone(), places: values(&axis) });
+    }
+    all
+}
+
+/// One truth value for each of the array's: whether there is data. `None` if all have it.
+fn mask(field: &Field) -> Option<Vec<u8>> {
+    field.valid.as_ref()?;
+    Some((0..field.array.values().len()).map(|cell| u8::from(field.has_data(cell))).collect())
+}
+
 fn group<'a>(
     field: &'a Field,
-    places: &'a [Vec<u8>],
-    mask: &'a [u8],
+    scales: &'a [Scale],
+    mask: Option<&'a [u8]>,
     style: &PictureStyle,
 ) -> Tree<'a> {
-    // Names in the file: others than those of the array and the mask, without slashes.
-    let named = |axis: &Axis| match axis.name.as_str() {
-        taken @ ("data" | "valid") => format!("{taken}_2"),
-        name => name.replace('/', "_"),
-    };
-    let channels = (0..field.n_channel_axes).map(|i| format!("extra_{i}"));
-    let names: Vec<String> = field.axes.iter().map(named).chain(channels).collect();
-    let mut members = vec![("data".to_owned(), array(&field.array))];
-    for (axis, bytes) in field.axes.iter().zip(places) {
-        let attributes = match is_calibrated(axis) && !axis.unit.is_empty() {
-            true => vec![text("units", &axis.unit)],
-            false => vec![],
-        };
-        let (shape, dtype) = (vec![axis.size], DType::F64);
-        members.push((named(axis), TreeNode::Array { attributes, shape, dtype, bytes }));
-    }
-    if !mask.is_empty() {
-        // One truth value for each entry of the first axes.
-        let mut n = 1;
-        let leading = field.array.shape().iter().take_while(|&&len| {
-            let more = n < mask.len();
-            n *= len;
-            more
-        });
-        let (shape, attributes) = (leading.copied().collect(), vec![]);
-        let node = TreeNode::Array { attributes, shape, dtype: DType::Bool, bytes: mask };
-        members.push(("valid".to_owned(), node));
-    }
-    let attributes = vec![
+    let mut attributes = vec![
         text("NX_class", "NXdata"),
         text("signal", "data"),
-        ("axes".to_owned(), TreeValue::Texts(names)),
+        ("axes".into(), TreeValue::Texts(scales.iter().map(|scale| scale.name.clone()).collect())),
         text("title", &format!("{}: {}", style.title, field.name)),
     ];
+    let mut members = vec![("data".to_owned(), array(&field.array))];
+    for ((scale, &size), i) in scales.iter().zip(field.array.shape()).zip(0..) {
+        attributes.push((format!("{}_indices", scale.name), TreeValue::Integer(i)));
+        let unit = Some(&scale.unit).filter(|unit| !unit.is_empty());
+        let attributes = unit.map(|unit| text("units", unit)).into_iter().collect();
+        let (shape, dtype, bytes) = (vec![size], DType::F64, &scale.places[..]);
+        members.push((scale.name.clone(), TreeNode::Array { attributes, shape, dtype, bytes }));
+    }
+    if let Some(bytes) = mask {
+        let (shape, attributes) = (field.array.shape().to_vec(), vec![]);
+        let node = TreeNode::Array { attributes, shape, dtype: DType::Bool, bytes };
+        members.push(("valid".to_owned(), node));
+    }
     Tree { attributes, members }
 }
 
@@ -99,4 +120,20 @@ fn values(axis: &Axis) -> Vec<u8> {
 
 fn text(name: &str, value: &str) -> (String, TreeValue) {
     (name.to_owned(), TreeValue::Text(value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::tests::field;
+
+    #[test]
+    fn nothing_in_a_group_has_the_name_of_an_axis() {
+        let mut field = field(&[1, 1, 1, 1, 2, 3], vec![0u8; 6], 2, None);
+        for (axis, name) in field.axes.iter_mut().zip(["data", "data_2", "a/b", "valid"]) {
+            axis.name = name.to_owned();
+        }
+        let names: Vec<String> = scales(&field).into_iter().map(|scale| scale.name).collect();
+        assert_eq!(names, ["data_2", "data_2_2", "a_b", "valid_2", "data_extra_0", "data_extra_1"]);
+    }
 }

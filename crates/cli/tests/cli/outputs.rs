@@ -1,6 +1,7 @@
 //! The files that `framefold run` writes.
 
 use crate::support::{Bench, npy_f32};
+use serde_json::{Value, json};
 use std::io::Read;
 
 #[test]
@@ -23,6 +24,51 @@ fn integers_without_data_become_nan_too() {
     assert!(header.contains("(3, 4, 5)"), "{header}");
     assert_eq!((values[0], values[39]), (400.0, 519.0));
     assert!(values[40..].iter().all(|value| value.is_nan()));
+}
+
+#[test]
+fn sums_over_nothing_are_no_zeros() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    // The last row has no frames, and nothing else is selected.
+    let none = "--sync-offset 3 --roi 1:,: -q";
+    for reduction in ["sum", "logsum", "max"] {
+        let call = |rest: &str| bench.call(&format!("run {reduction} scan.npy {none} {rest}"));
+        assert_eq!(call("-f -o out.npy").code, 0);
+        assert!(npy_f32(&bench.path("out.npy")).1.iter().all(|value| value.is_nan()));
+        let csv = call("-o -").stdout;
+        assert_eq!(csv.lines().filter(|line| line.ends_with(',')).count(), 20, "{csv}");
+        let json = call("--json --probe 1,1").json().remove(0);
+        let buffer = &json["buffers"][0];
+        assert_eq!((&buffer["n_values"], &buffer["sum"]), (&json!(0), &Value::Null));
+        assert_eq!(
+            (&buffer["first"][0], &buffer["probes"][0]["value"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert!(call("--probe 1,1").stdout.ends_with("[1, 1] = no data\n"));
+        assert_eq!(call("-f -o out.npz").code, 0);
+        assert!(member(&bench, "valid").ends_with(&[b'\n', 0, 0, 0, 0, 0, 0]));
+        let name = buffer["name"].as_str().unwrap();
+        let missing = if reduction == "max" { [0; 4] } else { f32::NAN.to_le_bytes() };
+        assert!(member(&bench, name).ends_with(&missing));
+        assert_eq!(call("-f -o out.tif").code, 0);
+        let file = std::fs::File::open(bench.path("out.tif")).unwrap();
+        match tiff::decoder::Decoder::new(file).unwrap().read_image().unwrap() {
+            tiff::decoder::DecodingResult::F32(values) => assert!(values[0].is_nan()),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(call("-f -o out.png --plain").code, 0);
+        let file = std::io::BufReader::new(std::fs::File::open(bench.path("out.png")).unwrap());
+        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut pixels = vec![1; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        assert!(pixels.chunks(4).all(|pixel| pixel[3] == 0));
+        assert_eq!(call("-f -o out.h5").code, 0);
+        let valid = format!("run max out.h5 --ds-path {name}/valid --sig-dims 2 --json -q");
+        assert_eq!(bench.call(&valid).json()[0]["buffers"][0]["max"], json!(false));
+    }
+    let told = bench.call("run sum scan.npy --sync-offset 3 --roi 1:,:").stdout;
+    assert_eq!(told, "scan.npy: intensity (4, 5) float32, no data\n");
 }
 
 #[test]
@@ -168,6 +214,23 @@ fn hdf5_holds_all_results_as_nexus() {
         bench.call("run sum out.h5 --format hdf5 --ds-path mean/data --sig-dims 1 --json");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     bench.call("run stddev scan.npy -o out.h5").assert_failed(2, &["exists"]);
+}
+
+#[test]
+fn hdf5_has_an_axis_and_a_truth_value_for_each_channel() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run com scan.npy --roi 1,: -o out.h5 -q").code, 0);
+    let found = |path: &str, sig_dims: usize| {
+        let line =
+            format!("run pick out.h5 --ds-path field/{path} --sig-dims {sig_dims} --json -q");
+        let buffer = bench.call(&line).json()[0]["buffers"][0].clone();
+        (buffer["shape"].clone(), buffer["first"].clone())
+    };
+    assert_eq!(found("data_extra_0", 1), (json!([1, 2]), json!([0.0, 1.0])));
+    let (shape, first) = found("valid", 3);
+    assert_eq!(shape, json!([1, 2, 3, 2]));
+    assert_eq!(first, json!([false, false, false, false, false, false, true, true]));
 }
 
 #[test]
