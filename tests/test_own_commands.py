@@ -285,6 +285,24 @@ def test_folders_of_results(run, capsys, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_nothing_is_written_into_what_is_read(run, capsys, tmp_path):
+    ctx = ff.Context.make_with("inline")
+    ctx.export_dataset(ctx.open("a.npy"), "a.zarr")
+    (tmp_path / "frames").mkdir()
+    np.save(tmp_path / "frames/a.npy", DATA)
+    before = sorted(tmp_path.rglob("*"))
+    for line, words in [
+        ("a.zarr -o a.zarr/", "in a folder that is read"),
+        ("b.npy -o a.zarr/", "in a Zarr array or group"),
+        ("b.npy -o a.zarr/new/", "in a Zarr array or group"),
+        ("frames -o frames", "in a folder that is read"),
+    ]:
+        assert run(f"mine:total {line}") == 2
+        assert words in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+    assert run("mine:total frames -o frames/results/ -q") == 0
+
+
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [

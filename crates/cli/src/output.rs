@@ -34,6 +34,9 @@ const STEM: &str = "{stem}";
 /// The place of the reduction's name.
 const REDUCTION: &str = "{reduction}";
 
+/// The files that make a folder an array or group of Zarr.
+const ZARR: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
+
 /// The formats that results can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -129,7 +132,9 @@ impl Target {
                 if all.iter().any(|other| other.path == path) {
                     return Err(clash(path, template));
                 }
-                all.push(Target::try_new(path, force, template.contains(REDUCTION))?);
+                let target = Target::try_new(path, force, template.contains(REDUCTION))?;
+                target.check_place(files)?;
+                all.push(target);
             }
         }
         Ok(all.chunks(names.len().max(1)).map(<[Target]>::to_vec).collect())
@@ -158,6 +163,32 @@ impl Target {
                 .with_hint("create it first"));
         }
         Ok(Target { path, format, force })
+    }
+
+    /// Refuses a place among what is read, and in Zarr, whose folders hold nothing else.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn check_place(&self, inputs: &[PathBuf]) -> Result<()> {
+        let folder = atomic::folder(&self.path);
+        if self.is_standard_output() {
+            return Ok(());
+        }
+        let error = |what: &str, place: &Path| {
+            let error = Error::invalid(format!("the output would be in {what}"));
+            Err(error.with_path(place).with_hint("choose a place outside of it for the result"))
+        };
+        // If the folder is a new one, it will be in the one above it.
+        let real = folder.canonicalize().ok();
+        if real.is_some() && inputs.iter().any(|input| input.canonicalize().ok() == real) {
+            return error("a folder that is read", &folder);
+        }
+        let there = real.or_else(|| atomic::folder(&folder).canonicalize().ok());
+        let is_zarr = |at: &&Path| ZARR.iter().any(|name| at.join(name).is_file());
+        match there.as_deref().and_then(|there| there.ancestors().find(is_zarr)) {
+            Some(zarr) => error("a Zarr array or group", zarr),
+            None => Ok(()),
+        }
     }
 
     /// Makes the folder of the file, if it is to be made; it goes with what this gives if it is

@@ -94,6 +94,19 @@ def template_of(items: list[Item], given: Namespace) -> str | None:
     return template
 
 
+def check_place(path: Path, inputs: list[str]) -> None:
+    """Refuse a place among what is read, and in Zarr, whose folders hold nothing else."""
+    folder = path.parent.resolve()
+    hint = "choose a place outside of it for the result"
+    if folder.is_dir() and any(Path(file).resolve() == folder for file in inputs):
+        raise InvalidArgumentError(f"'{path}' would be in a folder that is read; {hint}")
+    for above in (folder, *folder.parents):
+        if any((above / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup")):
+            raise InvalidArgumentError(
+                f"'{path}' would be in a Zarr array or group, '{above}'; {hint}"
+            )
+
+
 @contextmanager
 def _in_folder(folder: Path) -> Iterator[None]:
     """Makes a folder; one that is empty at the end goes."""
@@ -116,6 +129,8 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
     named = [] if template is None else [template.replace("{reduction}", i.name) for i in items]
     paths = [Path(name.replace("{stem}", Path(file).stem)) for name in named]
     said: list[str] = []
+    for path in paths:
+        check_place(path, given.files)
     with ExitStack() as stack:
         if template is not None and "{reduction}" in template:
             stack.enter_context(_in_folder(paths[0].parent))

@@ -132,6 +132,38 @@ fn what_is_wrong_with_a_list_is_said_before_anything_runs() {
 }
 
 #[test]
+fn nothing_is_written_into_what_is_read() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    std::fs::create_dir(bench.path("frames")).unwrap();
+    std::fs::copy(bench.path("scan.npy"), bench.path("frames/a.npy")).unwrap();
+    for name in ["scan", "other"] {
+        assert_eq!(bench.call(&format!("convert scan.npy {name}.zarr -q")).code, 0);
+    }
+    assert_eq!(bench.call("convert scan.npy second.zarr --zarr-format 2 -q").code, 0);
+    let before =
+        ["scan.zarr", "other.zarr", "second.zarr", "frames"].map(|n| names(&bench.path(n)));
+    let zarr = "would be in a Zarr array or group";
+    for (line, words) in [
+        ("scan.zarr -o scan.zarr", "would be in a folder that is read"),
+        ("scan.zarr -o scan.zarr/new/", zarr),
+        ("scan.zarr -o scan.zarr/c/{reduction}.png", zarr),
+        ("scan.zarr -o other.zarr", zarr),
+        ("scan.npy -o other.zarr/sum.npy", zarr),
+        ("scan.npy -f -o second.zarr/", zarr),
+        ("frames -o frames", "would be in a folder that is read"),
+        ("frames/ -o ./frames/sum.npy", "would be in a folder that is read"),
+    ] {
+        bench.call(&format!("run sum {line}")).assert_failed(2, &[words, "outside of it"]);
+    }
+    let after = ["scan.zarr", "other.zarr", "second.zarr", "frames"].map(|n| names(&bench.path(n)));
+    assert_eq!(before, after);
+    for line in ["frames -o frames/results/", "frames -o sum.npy", "scan.zarr -o results/"] {
+        assert_eq!(bench.call(&format!("run sum {line} -q")).code, 0, "{line}");
+    }
+}
+
+#[test]
 fn all_files_appear_or_none() {
     let bench = Bench::new();
     bench.npy("complex.npy", "<c8", "1, 2, 2", &[0; 32]);
