@@ -314,8 +314,10 @@ def test_names_of_axes_do_not_clash_with_others(tmp_path):
         assert file["image/valid"].shape == NAV
 
 
-@pytest.mark.parametrize("udf", [ff.CoMUDF, ff.SumUDF, ff.SumSigUDF])
-def test_hdf5_of_the_command_line_is_the_same(tmp_path, udf):
+@pytest.mark.parametrize(
+    ("name", "with_colours"), [("com", False), ("sum", False), ("sum", True), ("sum_sig", False)]
+)
+def test_hdf5_of_the_command_line_is_the_same(tmp_path, name, with_colours):
     h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
 
     def what_is_there(path, result):
@@ -326,15 +328,19 @@ def test_hdf5_of_the_command_line_is_the_same(tmp_path, udf):
             assert set(about["axes"]) <= set(group)
             return about, {name: (each.dtype, each[...].tolist()) for name, each in group.items()}
 
-    scan = np.random.default_rng(0).integers(1, 9, (3, 4, 6, 5)).astype("uint16")
+    scan = np.random.default_rng(0).integers(1, 9, (3, 4, 6, 3)).astype("uint16")
     np.save(tmp_path / "scan.npy", scan)
-    roi = np.ones(NAV, bool)
+    line = f"-m framefold run {name} scan.npy --roi 1: -o out.h5 -q"
+    udf = {"com": ff.CoMUDF, "sum": ff.SumUDF, "sum_sig": ff.SumSigUDF}[name]()
+    axes = {}
+    if with_colours:
+        axes = {"sig_dims": 3, "names": ["scan", "y", "x", "colour"]}
+        line += " --sig-dims 3 --names scan,y,x,colour"
+    dataset = ff.Context.make_with("inline").open(tmp_path / "scan.npy", **axes)
+    roi = np.ones(dataset.shape.nav, bool)
     roi[0] = False
-    ctx = ff.Context.make_with("inline")
-    result = ctx.run_udf(dataset=ctx.open(tmp_path / "scan.npy"), udf=udf(), roi=roi)
+    result = ff.Context.make_with("inline").run_udf(dataset=dataset, udf=udf, roi=roi)
     result.save(tmp_path / "saved.h5")
-    name = {"CoMUDF": "com", "SumUDF": "sum", "SumSigUDF": "sum_sig"}[udf.__name__]
-    line = f"-m framefold run {name} scan.npy --roi 1:,: -o out.h5 -q"
     subprocess.run([sys.executable, *line.split()], check=True, cwd=tmp_path)
     for each in ("field", "raw_com") if name == "com" else ("intensity",):
         saved, written = (what_is_there(tmp_path / n, each) for n in ("saved.h5", "out.h5"))

@@ -26,6 +26,8 @@ pub(crate) struct Field {
     pub valid: Option<Vec<bool>>,
     /// The axes that are not channels, with their steps and units.
     pub axes: Vec<Axis>,
+    /// The axis of colours, which is the first one of the channels if there is one.
+    pub colours: Option<Axis>,
 }
 
 /// Two planes of one page: values, or y and x components.
@@ -78,8 +80,10 @@ impl Field {
             (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav()?)),
         };
         // Colours are channels of a pixel, not places in a frame.
-        let n_colour_axes = usize::from(axes.last().is_some_and(|axis| axis.name == COLOUR));
+        let colours = axes.last().filter(|axis| axis.name == COLOUR);
+        let n_colour_axes = usize::from(colours.is_some());
         let axes = axes.get(..axes.len() - n_colour_axes).unwrap_or_default();
+        let has_colours = look == Look::Frames || kind == BufferKind::Sig;
         let n_channel_axes = match (kind, look) {
             (BufferKind::Single, _) => 0,
             (_, Look::Frames) => n_colour_axes,
@@ -91,6 +95,7 @@ impl Field {
         Ok(Field {
             name: buffer.decl.name,
             axes: axes_of(base, kind, look, axes),
+            colours: colours.filter(|_| has_colours).cloned(),
             kind,
             array,
             n_channel_axes,
@@ -329,6 +334,7 @@ pub(crate) mod tests {
                 Look::Values,
                 &[],
             ),
+            colours: None,
         }
     }
 

@@ -47,7 +47,8 @@ struct Scale {
 
 /// The axes of the array: those of the scan or of frames, and channels, which are counted.
 fn scales(field: &Field) -> Vec<Scale> {
-    let channels = field.array.shape().iter().skip(field.axes.len()).enumerate();
+    let known = field.axes.iter().chain(&field.colours).cloned();
+    let channels = field.array.shape().iter().skip(known.clone().count()).enumerate();
     let channels = channels.map(|(i, &size)| Axis {
         name: format!("data_extra_{i}"),
         kind: AxisKind::Sig,
@@ -57,7 +58,7 @@ fn scales(field: &Field) -> Vec<Scale> {
         unit: String::new(),
     });
     let mut all: Vec<Scale> = Vec::new();
-    for axis in field.axes.iter().cloned().chain(channels) {
+    for axis in known.chain(channels) {
         let first = axis.name.replace('/', "_");
         let (mut name, mut number) = (first.clone(), 2);
         while name == "data" || name == "valid" || all.iter().any(|other| other.name == name) {
