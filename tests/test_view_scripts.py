@@ -184,6 +184,30 @@ def test_floats_agree_to_rounding(frames, opened, tmp_path):
     check(opened(values), some, tmp_path / "run", of_integers=False)
 
 
+def not_finite(frames):
+    """Frames with pixels that are no numbers, inside a detector and outside, and questions."""
+    values = frames.astype(np.float32) / 7
+    values[0, 1, -1, -1], values[1, 0, -1, 0], values[2, 1, 3, 4] = np.nan, np.inf, np.nan
+    inside = [shape("disk", cy=3, cx=4, r=1)]
+    channels = ("sum", "mean", "std", "max", "com", "idpc")
+    return values, {channel: scan(inside, channel) for channel in channels}
+
+
+def test_what_is_not_finite_counts_where_it_has_weight(frames, opened, tmp_path):
+    values, queries = not_finite(frames)
+    check(opened(values), queries, tmp_path / "run", of_integers=False)
+
+
+def test_wedges_that_go_back_are_those_of_the_viewer(frames, opened, tmp_path):
+    about = {"cy": 3, "cx": 4, "ri": 0, "ro": 3}
+    angles = ((0, 90), (360, 90), (360, -270), (370, -10), (400, -360), (90, 450))
+    queries = {
+        f"sum {begin} to {end}": scan([shape("wedge", **about, **{"from": begin, "to": end})])
+        for begin, end in angles
+    }
+    check(opened(frames), queries, tmp_path / "run")
+
+
 def test_slices_of_scans_with_more_axes(frames, opened, tmp_path):
     dataset = opened(np.stack([frames, frames[::-1] * 2]), nav_shape=(2, *NAV))
     queries = {
@@ -386,6 +410,10 @@ class TestWithLiberTEM:
     def test_floats(self, frames, opened, tmp_path):
         values = frames.astype(np.float32) / 7
         self.run(opened(values), all_queries(), tmp_path / "run", of_integers=False)
+
+    def test_what_is_not_finite(self, frames, opened, tmp_path):
+        values, queries = not_finite(frames)
+        self.run(opened(values), queries, tmp_path / "run", of_integers=False)
 
     def test_slices(self, frames, opened, tmp_path):
         dataset = opened(np.stack([frames, frames[::-1] * 2]), nav_shape=(2, *NAV))

@@ -157,7 +157,7 @@ impl Cube {
     pub(crate) fn is_exact(&self, recipe: &Recipe, moments: bool) -> bool {
         if moments {
             // Where in its cell a pixel lies is not known.
-            return recipe.planes.is_empty();
+            return !recipe.cuts && recipe.planes.is_empty();
         }
         let whole = recipe.planes.iter().all(|(_, factors)| is_whole(factors[0]));
         let integers = self.integers && whole && self.fits_integers(recipe);
@@ -411,5 +411,14 @@ mod tests {
         let dark: Vec<f32> = (0..64).map(|p| f32::from(u8::from(bright[p] > 0.0))).collect();
         let runs = Runs::try_new(Weights { rows: 8, columns: 8, values: dark }).unwrap();
         assert!(!cube.is_exact(&cube.recipe(&runs, false).unwrap(), false));
+        // Weights that add up to nothing in each block.
+        let sign = |p: usize| if (p / 8 + p % 8).is_multiple_of(2) { 1.0 } else { -1.0 };
+        let values = (0..64).map(sign).collect();
+        let runs = Runs::try_new(Weights { rows: 8, columns: 8, values }).unwrap();
+        cube.weigh(&[-3.0; 64]).unwrap();
+        for moments in [false, true] {
+            let recipe = cube.recipe(&runs, moments).unwrap();
+            assert!(recipe.planes.is_empty() && !cube.is_exact(&recipe, moments));
+        }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Shot {
     pub(super) is_vector: bool,
     /// Whether runs are given `corrections`.
     corrected: bool,
+    /// Whether pixels may be NaN or infinite.
+    of_floats: bool,
 }
 
 impl Shot {
@@ -52,6 +54,8 @@ impl Shot {
         let mut shot = Shot {
             name: name.to_owned(),
             corrected,
+            of_floats: corrected
+                || !["bool", "int", "uint"].iter().any(|of| about.dtype.starts_with(of)),
             title: title(query),
             axes: axes(query, about),
             ..Shot::default()
@@ -279,15 +283,16 @@ impl Shot {
 
     fn masks(&mut self, factories: &str, roi: &str) {
         self.imports.insert(("udf.masks", "ApplyMasksUDF"));
-        let udf = call(
-            "ApplyMasksUDF",
-            &[
-                format!("mask_factories={factories}"),
-                "mask_dtype=np.float64".to_owned(),
-                "preferred_dtype=np.float64".to_owned(),
-            ],
-        );
-        self.line(format!("udf = {udf}"));
+        let mut arguments = vec![
+            format!("mask_factories={factories}"),
+            "mask_dtype=np.float64".to_owned(),
+            "preferred_dtype=np.float64".to_owned(),
+        ];
+        if self.of_floats {
+            // Pixels without weight do not count, not even NaN and infinite ones.
+            arguments.push("use_sparse=\"scipy.sparse\"".to_owned());
+        }
+        self.line(format!("udf = {}", call("ApplyMasksUDF", &arguments)));
         self.run("udf", roi);
     }
 
