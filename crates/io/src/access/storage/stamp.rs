@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// So many of the first and of the last bytes are looked at.
 const END_LEN: usize = 4096;
@@ -180,8 +180,31 @@ pub(crate) fn compare(path: &Path, was: &FileStamp, now: &FileStamp) -> Result<(
     }
 }
 
+/// How long a write may take between the time of change and the length that it sets, in milliseconds:
+/// when to look again.
+const LOOKS: [u64; 4] = [0, 1, 4, 16];
+
+/// What the file is once a write has ended that makes it longer, and has set its time of change alone.
+fn settled(
+    was: &FileStamp,
+    mut now: FileStamp,
+    mut look: impl FnMut() -> Option<FileStamp>,
+) -> FileStamp {
+    for wait in LOOKS {
+        let same_place = now.place.is_some() && now.place == was.place;
+        if !same_place || now.len != was.len || now.modified_ns == was.modified_ns {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(wait));
+        let Some(next) = look() else { break };
+        now = next;
+    }
+    now
+}
+
 /// With the ends of as many bytes as there were, if the file has grown.
 pub(crate) fn as_long(path: &Path, was: &FileStamp, now: FileStamp) -> FileStamp {
+    let now = settled(was, now, || Some(of_meta(&std::fs::metadata(path).ok()?)));
     if now.len <= was.len || was.head.is_none() {
         return now;
     }
@@ -193,4 +216,40 @@ pub(crate) fn as_long(path: &Path, was: &FileStamp, now: FileStamp) -> FileStamp
 /// Confirms that there was no write to a file that is as long as when it was opened, or longer.
 pub(super) fn not_rewritten(path: &Path, was: &FileStamp, present: &Metadata) -> Result<()> {
     compare(path, was, &as_long(path, was, of_meta(present)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_have_not_set_the_length_yet_are_waited_for() {
+        let place = Some(FilePlace { system: 1, device: 2, inode: 3 });
+        let was = FileStamp {
+            len: 100,
+            modified_ns: Some(5),
+            place,
+            seen_ns: 9,
+            head: Some(1),
+            tail: Some(2),
+        };
+        let written = FileStamp { modified_ns: Some(7), ..was };
+        let grown = FileStamp { len: 120, ..written };
+        let elsewhere = FileStamp { place: None, ..written };
+        for (now, looks, expected, n_looks) in [
+            (written, vec![written, grown], grown, 2),
+            (written, vec![written; 9], written, LOOKS.len()),
+            (was, vec![grown], was, 0),
+            (grown, vec![was], grown, 0),
+            (elsewhere, vec![grown], elsewhere, 0),
+            (written, vec![], written, 1),
+        ] {
+            let (mut looks, mut n) = (looks.into_iter(), 0);
+            let found = settled(&was, now, || {
+                n += 1;
+                looks.next()
+            });
+            assert_eq!((found, n), (expected, n_looks));
+        }
+    }
 }
