@@ -67,8 +67,8 @@ fn sums_over_nothing_are_no_zeros() {
         let valid = format!("run max out.h5 --ds-path {name}/valid --sig-dims 2 --json -q");
         assert_eq!(bench.call(&valid).json()[0]["buffers"][0]["max"], json!(false));
     }
-    let told = bench.call("run sum scan.npy --sync-offset 3 --roi 1:,:").stdout;
-    assert_eq!(told, "scan.npy: intensity (4, 5) float32, no data\n");
+    let words = bench.call("run sum scan.npy --sync-offset 3 --roi 1:,:").stdout;
+    assert_eq!(words, "scan.npy: intensity (4, 5) float32, no data\n");
 }
 
 #[test]
