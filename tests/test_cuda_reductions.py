@@ -10,6 +10,7 @@ from cache_cases import settled
 from cuda_masks import dense_masks, sparse_masks
 from cuda_udfs import NAV, SIG
 from sparse_files import write_raw_csr
+from test_silent_numbers import in_python
 
 import framefold as ff
 from framefold.arrays.cuda import pairs
@@ -155,16 +156,6 @@ def test_sums_of_64_bits(ctx, machine):
 
 
 def test_sums_of_64_bits_of_classes_with_methods_of_their_own(ctx, machine):
-    def in_python(base):
-        class InPython(base):
-            def get_preferred_input_dtype(self):
-                return self.USE_NATIVE_DTYPE
-
-            def process_tile(self, tile):
-                super().process_tile(tile)
-
-        return InPython
-
     data = np.full((2, 2, 3, 4), np.iinfo(np.int64).max, dtype=np.int64)
     data[0, 0] = 5
     dataset = ctx.load("memory", data=data, num_partitions=1)
