@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._copying import concatenated
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
 from framefold.common.slice import Slice
@@ -426,7 +427,7 @@ def _compute(
             (values, matrix.indices, matrix.indptr), shape=matrix.shape
         )
         return _Stack(sig, target, None, columns)
-    dense = np.concatenate([to_dense(row) for row in rows]).astype(target, copy=False)
+    dense = concatenated([to_dense(row) for row in rows], target)
     return _Stack(sig, target, dense.reshape((len(dense), *sig)), None)
 
 

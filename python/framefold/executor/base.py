@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from framefold.common._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.run.plan import available_cores
+from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from framefold import _engine

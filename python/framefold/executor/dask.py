@@ -28,7 +28,7 @@ from framefold.executor.base import (
     check_seconds,
     listed,
 )
-from framefold.run.plan import available_cores
+from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,7 +12,7 @@ from framefold.executor.base import JobExecutor, check_main_process_gpu, checked
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
-from framefold.run.plan import available_cores
+from framefold.utils.devices import available_cores
 
 ExecutorName = Literal[
     "auto",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_seconds
-from framefold.run.plan import available_cores
+from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from framefold.arrays.cuda.placement import Workers

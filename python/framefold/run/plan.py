@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -32,6 +31,7 @@ from framefold.udf.engine.native import (
 )
 from framefold.udf.native import as_udf
 from framefold.udf.references import refuse_references
+from framefold.utils.devices import available_cores
 from framefold.warnings import DetectorWarning, NotCompiledWarning
 
 if TYPE_CHECKING:
@@ -589,10 +589,3 @@ def _restriction(backends: Any) -> tuple[str, ...] | None:
     from framefold.arrays.formats import restriction
 
     return restriction(backends)
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

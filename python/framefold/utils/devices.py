@@ -86,6 +86,11 @@ def _asked_driver() -> tuple[int, str]:
     return 0, f"the CUDA driver shows no device{shown} (status {status})"
 
 
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(_cpus())
+
+
 def _cpus() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
