@@ -403,10 +403,10 @@ def test_a_time_limit_holds_for_planning(tmp_path):
     executor = DaskJobExecutor.make_local(cluster_spec(1), timeout=60, startup_timeout=2)
     with ff.Context(executor=executor) as ctx:
         executor.client.wait_for_workers(1)
-        before = set(executor.client.nthreads())
+        before = set(ready_processes(executor))
         with pytest.raises(WorkerTimeoutError, match="did not get ready for the run within 2 sec"):
             ctx.run_udf(frames(ctx), Endless())
-        assert eventually(lambda: set(executor.client.nthreads()) - before, 40)
+        assert eventually(lambda: set(ready_processes(executor)) - before, 40)
         # It may take longer than that on a busy machine.
         process_cases.assert_usable(ff.Context(executor=DaskJobExecutor(executor.client)))
 
