@@ -88,9 +88,11 @@ $(BUILDER): requirements-dev.txt requirements-docs.txt requirements-packages.txt
 	$(BIN)/python -m pip install --quiet "$$(grep '^maturin' requirements-dev.txt)"
 	@touch $@
 
+# Modules are compiled when they are imported: to compile all of them takes as long as to install them,
+# and most are never imported.
 $(TOOLS): $(BUILDER)
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt -r requirements-docs.txt
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-packages.txt
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements-dev.txt -r requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps -r requirements-packages.txt
 	@touch $@
 
 $(DEVELOP): $(BUILDER) $(ENGINE_SOURCES)
@@ -274,7 +276,7 @@ test-wheel: $(TOOLS)
 	rm -rf $(TEST_WHEELS) $(TEST_VENV)
 	$(BIN)/maturin build --profile dev $(LOCKED) --out $(TEST_WHEELS)
 	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/python -m pip install --quiet $(TEST_WHEELS)/framefold-*.whl
+	$(TEST_VENV)/bin/python -m pip install --quiet --no-compile $(TEST_WHEELS)/framefold-*.whl
 	$(TEST_VENV)/bin/python -c 'import numpy as np, framefold as ff; ctx = ff.Context(); \
 		data = ctx.load("memory", data=np.ones((2, 2, 4, 4))); \
 		ctx.run_udf(dataset=data, udf=ff.SumUDF(), progress=True)'
