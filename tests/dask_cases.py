@@ -45,15 +45,18 @@ def scratch():
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith(own)}
 
 
-def forgotten(executor):
-    """Whether neither client nor scheduler knows a task of framefold any more, or soon will."""
+def forgotten(executor, *clients):
+    """Whether neither clients nor scheduler know a task of framefold any more, or soon will."""
     scheduler = executor.client.cluster.scheduler
 
-    def nothing():
-        left = [*executor.client.futures, *scheduler.tasks]
-        return not any("framefold" in str(key) for key in left)
+    def left():
+        keys = [key for each in (executor.client, *clients) for key in list(each.futures)]
+        futures = [f"{key} of a client" for key in keys]
+        tasks = [f"{key} is {task.state}" for key, task in list(scheduler.tasks.items())]
+        return [each for each in [*futures, *tasks] if "framefold" in each]
 
-    return eventually(nothing)
+    assert eventually(lambda: not left()), left()
+    return True
 
 
 @pytest.fixture(scope="module")

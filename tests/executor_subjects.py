@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from executor_contract import Subject
-from process_cases import eventually
 
 import framefold as ff
 from framefold import _engine
@@ -143,9 +142,7 @@ def of_dask(name, stack):
         workers=lambda _executor: local_processes(cluster),
         ready=lambda _executor: ready_processes(cluster),
         owns_workers=False,
-        forgotten=lambda executor: (
-            eventually(lambda: not executor.client.futures) and forgotten(cluster)
-        ),
+        forgotten=lambda executor: forgotten(cluster, executor.client),
         **options,
     )
 
