@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.utils.devices import available_cores
+from framefold.common.cores import available_cores
 
 Array = npt.NDArray[Any]
 

@@ -10,9 +10,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from framefold.common._integers import whole
+from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from framefold import _engine

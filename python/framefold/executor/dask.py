@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.arrays.cuda.placement import Workers, devices_by_default
 from framefold.common._ending import at_end, is_ending, too_late
+from framefold.common.cores import available_cores
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
@@ -28,7 +29,6 @@ from framefold.executor.base import (
     check_seconds,
     listed,
 )
-from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from distributed import Client

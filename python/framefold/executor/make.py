@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 from framefold.common._integers import whole
+from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
-from framefold.utils.devices import available_cores
 
 ExecutorName = Literal[
     "auto",

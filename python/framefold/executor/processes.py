@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framefold.common.cores import available_cores
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_seconds
-from framefold.utils.devices import available_cores
 
 if TYPE_CHECKING:
     from framefold.arrays.cuda.placement import Workers

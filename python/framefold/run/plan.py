@@ -13,6 +13,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
+from framefold.common.cores import available_cores
 from framefold.common.udf import CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
@@ -31,7 +32,6 @@ from framefold.udf.engine.native import (
 )
 from framefold.udf.native import as_udf
 from framefold.udf.references import refuse_references
-from framefold.utils.devices import available_cores
 from framefold.warnings import DetectorWarning, NotCompiledWarning
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from framefold.common.cores import cpus
+
 __all__ = ["detect", "has_cupy"]
 
 #: The devices that this process cannot use any more, and why.
@@ -32,7 +34,7 @@ def detect() -> dict[str, Any]:
         of CUDA are left out: it cannot use them any more.
     """
     cudas = [device for device in cuda_ids() if device not in lost]
-    return {"cpus": _cpus(), "cudas": cudas, "has_cupy": has_cupy()}
+    return {"cpus": cpus(), "cudas": cudas, "has_cupy": has_cupy()}
 
 
 def has_cupy() -> bool:
@@ -84,14 +86,3 @@ def _asked_driver() -> tuple[int, str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     shown = "" if visible is None else f" with CUDA_VISIBLE_DEVICES={visible!r}"
     return 0, f"the CUDA driver shows no device{shown} (status {status})"
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(_cpus())
-
-
-def _cpus() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
