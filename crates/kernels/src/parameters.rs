@@ -241,41 +241,52 @@ impl fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reduction;
+    use crate::row::DefaultValue::{Is, Nothing};
+
+    /// Of no reduction, or all of these would be compiled for the tests of this crate.
+    static ROW: Reduction =
+        Reduction::new("detector", "", &["cells"], |_, _| Err(Error::bug("it is not to be made")))
+            .with_parameters(&[
+                Parameter::new("cy", ParameterKind::Number, Nothing, ""),
+                Parameter::new("cx", ParameterKind::Number, Nothing, ""),
+                Parameter::new("r", ParameterKind::Radius, Is("inf"), ""),
+                Parameter::new("disk", ParameterKind::Disks, Nothing, ""),
+                Parameter::new("ring", ParameterKind::Rings, Nothing, ""),
+            ]);
 
     #[test]
     fn each_value_is_checked_against_its_row() {
-        let mut com = Parameters::new(reduction("com").unwrap());
-        com.set("cy", Value::Number(3.0)).unwrap();
+        let mut detector = Parameters::new(&ROW);
+        detector.set("cy", Value::Number(3.0)).unwrap();
         for (name, value, words) in [
             (
                 "cx",
                 Value::Switch(true),
-                "parameter 'cx' of 'com' is true; expected a finite number",
+                "parameter 'cx' of 'detector' is true; expected a finite number",
             ),
             ("cx", Value::Number(f64::NAN), "is NaN; expected a finite number"),
             ("r", Value::Number(-1.0), "is -1; expected a radius in pixels, 0 or more"),
             ("cy", Value::Number(1.0), "given twice"),
-            ("disk", Value::Number(1.0), "'com' has no parameter 'disk'"),
+            ("masks", Value::Number(1.0), "'detector' has no parameter 'masks'"),
         ] {
-            let error = com.set(name, value).unwrap_err().to_string();
+            let error = detector.set(name, value).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        assert_eq!(com.number("cy").unwrap(), Some(3.0));
-        assert_eq!(com.number("cx").unwrap(), None);
-        assert_eq!(com.number("r").unwrap(), Some(f64::INFINITY));
-        assert!(com.dtype("r").is_err() && com.number("disk").is_err());
+        assert_eq!(detector.number("cy").unwrap(), Some(3.0));
+        assert_eq!(detector.number("cx").unwrap(), None);
+        assert_eq!(detector.number("r").unwrap(), Some(f64::INFINITY));
+        assert!(detector.dtype("r").is_err() && detector.number("masks").is_err());
     }
 
     #[test]
     fn lists_become_longer() {
-        let mut masks = Parameters::new(reduction("masks").unwrap());
+        let mut detectors = Parameters::new(&ROW);
         let disk = |outer| Value::Detectors(vec![Detector { centre: None, inner: None, outer }]);
-        masks.set("disk", disk(1.0)).unwrap();
-        masks.set("disk", disk(2.0)).unwrap();
-        let error = masks.set("ring", disk(3.0)).unwrap_err().to_string();
+        detectors.set("disk", disk(1.0)).unwrap();
+        detectors.set("disk", disk(2.0)).unwrap();
+        let error = detectors.set("ring", disk(3.0)).unwrap_err().to_string();
         assert!(error.contains("'ring'") && error.contains("is 3; expected RI,RO"), "{error}");
-        assert!(masks.is_given("disk") && !masks.is_given("ring"));
-        assert_eq!(masks.detectors("disk").unwrap().len(), 2);
+        assert!(detectors.is_given("disk") && !detectors.is_given("ring"));
+        assert_eq!(detectors.detectors("disk").unwrap().len(), 2);
     }
 }

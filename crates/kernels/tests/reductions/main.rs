@@ -5,6 +5,10 @@ mod by_address;
 #[cfg(test)]
 mod com;
 #[cfg(test)]
+mod doubts;
+#[cfg(test)]
+mod given;
+#[cfg(test)]
 mod guide;
 #[cfg(test)]
 mod logsum;
@@ -14,6 +18,8 @@ mod masks;
 mod max;
 #[cfg(test)]
 mod pick;
+#[cfg(test)]
+mod rows;
 #[cfg(test)]
 mod sparse;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the tests of all reductions share.
 
-use framefold_core::{Dataset, Element, NativeArray, Result, Shape, TilingScheme, Udf};
+use framefold_core::{Dataset, Element, Error, NativeArray, Result, Shape, TilingScheme, Udf};
+use framefold_kernels::{Parameters, Reduction};
 use framefold_testkit::oracle::Frames;
 use framefold_testkit::{
     Agreement, Case, Expected, MemoryOptions, MemorySource, Results, Values, assert_same,
@@ -69,4 +70,13 @@ pub fn run_frames(udf: &dyn Udf, dataset: &Dataset) -> Result<Results> {
     let sig = dataset.shape().sig();
     let tiling = Arc::new(TilingScheme::try_new(sig, sig, 3)?);
     evaluate(udf, dataset, None, &tiling, &cut(&runs_with_data(dataset, None), &[2]))
+}
+
+/// Parameters from text.
+pub fn parameters(row: &'static Reduction, given: &[(&str, &str)]) -> Result<Parameters> {
+    let mut parameters = Parameters::new(row);
+    for (name, text) in given {
+        parameters.set(name, row.parameter(name)?.kind.parse(text).map_err(Error::invalid)?)?;
+    }
+    Ok(parameters)
 }

@@ -2,8 +2,9 @@
 //!
 //! What is its definition, and where results are the same to the last bit, its own file checks.
 
+use crate::support::parameters;
 use framefold_core::{ErrorKind, Udf};
-use framefold_kernels::{Parameters, REDUCTIONS, Reduction};
+use framefold_kernels::{REDUCTIONS, Reduction};
 use framefold_testkit::{Agreement, Values, cases, check_udf};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -11,11 +12,7 @@ use std::sync::Arc;
 /// The reduction with the parameters of its example, for frames of this shape; `None` if it does
 /// not take such frames.
 pub fn example(row: &'static Reduction, sig_shape: &[usize]) -> Option<Arc<dyn Udf>> {
-    let mut parameters = Parameters::new(row);
-    for (name, text) in row.example {
-        parameters.set(name, row.parameter(name).unwrap().kind.parse(text).unwrap()).unwrap();
-    }
-    match row.build(parameters, sig_shape) {
+    match row.build(parameters(row, row.example).unwrap(), sig_shape) {
         Ok(udf) => Some(udf),
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         // Disks and rings are for frames with two axes.
