@@ -49,13 +49,13 @@ const LENGTHS: [(&str, &[&str]); 7] = [
 ];
 
 impl TiffLabels {
-    /// Pixels per unit along x and y, where one of them is known.
+    /// Pixels per unit along x and y, where one of them is known, and a fraction of TIFF holds it.
     pub(super) fn resolution(&self) -> Option<(Rational, Rational)> {
-        if self.x.is_none() && self.y.is_none() {
-            return None;
+        let one = |step: &Option<TiffStep>| step.as_ref().and_then(|step| per_unit(step.scale));
+        match (one(&self.x), one(&self.y)) {
+            (None, None) => None,
+            (x, y) => Some((x.unwrap_or(PIXEL), y.unwrap_or(PIXEL))),
         }
-        let one = |step: &Option<TiffStep>| per_unit(step.as_ref().map_or(1.0, |step| step.scale));
-        Some((one(&self.x), one(&self.y)))
     }
 
     /// The description of a file of `n_leading` × `n_channels` pages, in ASCII.
@@ -90,7 +90,8 @@ impl TiffLabels {
             "" => "pixel".to_owned(),
             unit => escaped(unit, |c| format!("\\u{:04X}", u32::from(c))),
         };
-        let (x, y) = (self.x.as_ref(), self.y.as_ref());
+        let held = |step: &&TiffStep| per_unit(step.scale).is_some();
+        let (x, y) = (self.x.as_ref().filter(held), self.y.as_ref().filter(held));
         if x.is_some() || y.is_some() {
             let (of_x, of_y) =
                 (x.map_or("pixel".to_owned(), unit), y.map_or("pixel".to_owned(), unit));
@@ -100,7 +101,7 @@ impl TiffLabels {
             }
         }
         for (name, step) in [("xorigin", x), ("yorigin", y)] {
-            if let Some(step) = step.filter(|step| step.offset != 0.0 && step.scale != 0.0) {
+            if let Some(step) = step.filter(|step| step.offset != 0.0) {
                 let _ = writeln!(text, "{name}={}", -step.offset / step.scale);
             }
         }
@@ -181,13 +182,17 @@ impl TiffLabels {
     }
 }
 
+/// One pixel a pixel.
+const PIXEL: Rational = Rational { n: 1, d: 1 };
+
 /// `1 / scale` as the fraction of 32-bit numbers that is closest to it, by its continued fraction.
-fn per_unit(scale: f64) -> Rational {
+/// `None` if it is beyond all of them, and for 0 and what is not finite.
+fn per_unit(scale: f64) -> Option<Rational> {
     let value = scale.abs().recip();
-    if !value.is_finite() || value == 0.0 {
-        return Rational { n: 1, d: 1 };
-    }
     let most = u64::from(u32::MAX);
+    if !(1.0 / most as f64..=most as f64).contains(&value) {
+        return None;
+    }
     let (mut before, mut last) = ((0_u64, 1_u64), (1_u64, 0_u64));
     let mut rest = value;
     loop {
@@ -207,13 +212,12 @@ fn per_unit(scale: f64) -> Rational {
             break;
         }
     }
-    let fits = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    match last {
-        // Beyond what 32 bits hold.
+    Some(match last {
+        // Closer to the end of the range than the next fraction.
         (_, 0) => Rational { n: u32::MAX, d: 1 },
         (0, _) => Rational { n: 1, d: u32::MAX },
-        (n, d) => Rational { n: fits(n), d: fits(d) },
-    }
+        (n, d) => Rational { n: u32::try_from(n).ok()?, d: u32::try_from(d).ok()? },
+    })
 }
 
 fn escaped(text: &str, other: impl Fn(char) -> String) -> String {
@@ -237,16 +241,40 @@ mod tests {
     #[test]
     fn fractions_are_those_of_the_decimal_numbers() {
         for (scale, n, d) in [(0.5, 2, 1), (0.22, 50, 11), (12.0, 1, 12), (-3.0, 1, 3)] {
-            let found = per_unit(scale);
+            let found = per_unit(scale).unwrap();
             assert_eq!((found.n, found.d), (n, d), "{scale}");
         }
         for scale in [1.0 / 3.0, 1e-7 / 3.0, 1e5 / 3.0, std::f64::consts::PI] {
-            let found = per_unit(scale);
+            let found = per_unit(scale).unwrap();
             let read = f64::from(found.d) / f64::from(found.n);
             assert!((read / scale - 1.0).abs() < 1e-12, "{scale}: {read}");
         }
-        assert_eq!(per_unit(0.0).n, 1);
-        assert_eq!((per_unit(1e-12).n, per_unit(1e12).d), (u32::MAX, u32::MAX));
+        let ends = [1.0 / f64::from(u32::MAX), f64::from(u32::MAX)];
+        assert_eq!(
+            ends.map(|end| per_unit(end).map(|found| (found.n, found.d))),
+            [Some((u32::MAX, 1)), Some((1, u32::MAX))]
+        );
+        for scale in [0.0, 1e-12, 1e12, 4_294_967_296.0, f64::INFINITY, f64::NAN] {
+            assert!(per_unit(scale).is_none(), "{scale}");
+        }
+    }
+
+    #[test]
+    fn steps_that_no_fraction_holds_are_pixels() {
+        let mut labels = TiffLabels {
+            title: String::new(),
+            y: step("1/m", 5e9, 1e9),
+            x: step("1/nm", 1e-12, 0.0),
+            ome: false,
+        };
+        assert!(labels.resolution().is_none());
+        let text = labels.description((3, 4), (1, 1), DType::F32).unwrap();
+        assert_eq!(text, "ImageJ=1.54f\n");
+        labels.y = step("nm", 0.5, 0.0);
+        let (x, y) = labels.resolution().unwrap();
+        assert_eq!([(x.n, x.d), (y.n, y.d)], [(1, 1), (2, 1)]);
+        let text = labels.description((3, 4), (1, 1), DType::F32).unwrap();
+        assert_eq!(text, "ImageJ=1.54f\nunit=pixel\nyunit=nm\n");
     }
 
     #[test]
