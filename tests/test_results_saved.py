@@ -367,3 +367,26 @@ def test_results_of_a_run_are_saved(tmp_path):
     with h5py.File(path) as file:
         assert set(file) == set(result)
         np.testing.assert_array_equal(file["field/data"], result["field"].data)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "zarr.json", "a/b", "..\\b"])
+@pytest.mark.parametrize("how", ["save", "out"])
+def test_names_of_axes_lead_nowhere_else(ctx, tmp_path, name, how):
+    zarr = pytest.importorskip("zarr", reason="zarr reads it")
+    around = zarr.open_group(tmp_path / "mine.zarr", mode="w")
+    around.attrs["owner"] = "user"
+    dataset = ctx.load("memory", data=np.ones((2, 3, *SIG)), sig_dims=2)
+    dataset = dataset.calibrate(names=["p", name, "y", "x"], scan_step=(0.5, "nm"))
+    path = tmp_path / "mine.zarr" / "result.zarr"
+    if how == "save":
+        result = ctx.run_udf(dataset, ff.SumSigUDF())
+        result.save(path)
+        result.save(tmp_path / "result.h5")
+    else:
+        ctx.run_udf(dataset, ff.SumSigUDF(), out=path)
+    assert sorted(os.listdir(tmp_path / "mine.zarr")) == ["result.zarr", "zarr.json"]
+    assert zarr.open_group(tmp_path / "mine.zarr", mode="r").attrs["owner"] == "user"
+    group = zarr.open_group(path, mode="r")
+    np.testing.assert_array_equal(group["intensity"][...], np.full((2, 3), 30))
+    _, found = group["intensity"].metadata.dimension_names
+    np.testing.assert_array_equal(group[found][...], [0, 0.5, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 #: What is appended to the name of a result for the mask of its valid elements.
 VALID = "_valid"
+
+#: What names in files cannot have in them.
+NO_NAME = re.compile(r"[/\\\x00-\x1f\x7f]")
 
 
 class Stored(NamedTuple):
@@ -153,16 +157,18 @@ def signal_last(result: Labelled) -> tuple[npt.NDArray[Any], tuple[Axis, ...], i
 def dimensions(results: list[Labelled]) -> list[tuple[str, ...]]:
     """Names of the axes of all results: two axes have the same one only if they are the same.
 
-    None has the name of a result or of a mask, or a slash in it, as they are names in files.
+    They are names in files and of folders: none has a slash in it, is that of a result or of a mask,
+    or means a folder itself, the one that holds it, or what describes a Zarr group.
     """
     known: dict[str, Axis] = {}
     taken = {name for each in results for name in (each.name, each.name + VALID, "valid")}
+    taken |= {"", ".", "..", "zarr.json"}
     found = []
     for result in results:
         names: list[str] = []
         for axis in result.axes:
             name = f"{result.name}_{axis.name}" if axis.kind == "extra" else axis.name
-            first, number = name.replace("/", "_"), 2
+            first, number = NO_NAME.sub("_", name), 2
             name = first
             while name in names or name in taken or known.get(name, axis) != axis:
                 name, number = f"{first}_{number}", number + 1

@@ -61,7 +61,11 @@ fn scales(field: &Field) -> Vec<Scale> {
     for axis in known.chain(channels) {
         let first = axis.name.replace('/', "_");
         let (mut name, mut number) = (first.clone(), 2);
-        while name == "data" || name == "valid" || all.iter().any(|other| other.name == name) {
+        // HDF5 takes "." for the group itself.
+        let is_taken = |name: &str| {
+            ["data", "valid", "", "."].contains(&name) || all.iter().any(|other| other.name == name)
+        };
+        while is_taken(&name) {
             name = format!("{first}_{number}");
             number += 1;
         }
