@@ -135,8 +135,16 @@ impl<'t> Arguments<'t> {
     }
 
     fn finite(&self, text: &str) -> Result<f64> {
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| self.refuse(format_args!("'{text}' is no finite number")))
+        let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
+        let number =
+            number.ok_or_else(|| self.refuse(format_args!("'{text}' is no finite number")))?;
+        if text.parse::<i128>().is_ok_and(|whole| number as i128 != whole) {
+            return Err(self.refuse(format_args!(
+                "stages compute in double precision, which does not hold {text}; the number next \
+                 to it is {number}"
+            )));
+        }
+        Ok(number)
     }
 
     fn option(&self, name: &str) -> Option<&'t str> {

@@ -46,5 +46,12 @@ pub(crate) fn pixel(value: f64, dtype: DType) -> Result<Option<TypedVec>> {
     cast_frames(frames, DType::C128, back.as_bytes_mut())?;
     let rounds = dtype.is_float() || dtype.is_complex();
     let found = back.as_slice::<Complex128>().and_then(|found| found.first()).map(|found| found.re);
-    Ok(found.filter(|&found| found == value || (rounds && found.is_finite())).map(|_| one))
+    // The cast gives the largest integer instead, which the cast back rounds up.
+    let beyond = match dtype {
+        DType::I64 => value >= 2_f64.powi(63),
+        DType::U64 => value >= 2_f64.powi(64),
+        _ => false,
+    };
+    let is_held = |found: &f64| *found == value || (rounds && found.is_finite());
+    Ok(found.filter(|found| !beyond && is_held(found)).map(|_| one))
 }

@@ -171,6 +171,7 @@ fn what_does_not_fit_is_named() {
         ("pad -1", "whole numbers from 0 on"),
         ("pad 1 value=0.5", "0.5 is no value of uint16"),
         ("pad 1 value=-1", "-1 is no value of uint16"),
+        ("pad 1 value=9007199254740993", "the number next to it is 9007199254740992"),
         ("pad 18446744073709551615", "frames would be too large"),
         ("pad 9223372036854775807,1", "frames would be too large"),
         ("shift 1,2,3", "3 values for frames of 2 axes"),
@@ -183,6 +184,7 @@ fn what_does_not_fit_is_named() {
         ("rebin 2,2", "2 values for frames of 1 axes"),
         ("rebin 2 mean=no", "mean=no, expected true or false"),
         ("threshold nan", "'nan' is no finite number"),
+        ("threshold 9007199254740993", "does not hold 9007199254740993"),
         ("threshold 5 maximum=4", "the maximum is below the minimum"),
         ("cast uint17", "uint17"),
         ("gaussian -1", "0 or more"),
@@ -192,6 +194,17 @@ fn what_does_not_fit_is_named() {
     ] {
         let error = staged(DType::U16, &[8, 9], text).unwrap_err().to_string();
         assert!(error.contains(words), "{text}: {error}");
+    }
+    for (dtype, beyond) in [
+        (DType::U64, "18446744073709551616"),
+        (DType::I64, "9223372036854775808"),
+        (DType::I64, "-9223372036854777856"),
+    ] {
+        let error = staged(dtype, &[8, 9], &format!("pad 1 value={beyond}")).unwrap_err();
+        assert!(error.to_string().contains(&format!("is no value of {dtype}")), "{error}");
+    }
+    for end in ["pad 1 value=-9223372036854775808", "pad 1 value=9223372036854774784"] {
+        assert!(staged(DType::I64, &[8, 9], end).is_ok(), "{end}");
     }
     let error = staged(DType::C64, &[8, 9], "cast float32").unwrap_err().to_string();
     assert!(error.contains("complex64") && error.contains("imaginary"), "{error}");

@@ -138,7 +138,7 @@ class Crop(_TextStage):
     ----------
     region
         A slice for each axis of a frame, as ``numpy.s_[8:56, 8:56]`` makes them. Steps are 1; what
-        ends beyond the frame is an error.
+        ends beyond the frame is an error, and what begins before it begins at its first pixel.
     """
 
     def __init__(self, region: slice | Sequence[slice]) -> None:
@@ -470,10 +470,15 @@ def _shifts(value: Any) -> npt.NDArray[np.float64]:
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not np.isfinite(number):
         raise InvalidArgumentError(f"{name} is {value!r}, expected a finite number")
+    if isinstance(value, SupportsIndex) and index(value) != int(number):
+        raise InvalidArgumentError(
+            f"{name} is {value!r}, which double precision, in which stages compute, does not hold; "
+            f"the number next to it is {int(number)}"
+        )
     return number
 
 
