@@ -429,7 +429,7 @@ def test_arrays_on_devices_are_named(ctx):
 
 def test_masked_pixels_are_no_numbers(ctx, counts):
     masked = np.ma.masked_array(counts, mask=counts > 7)
-    with pytest.raises(InvalidArgumentError, match=r"masked pixels.* data.filled"):
+    with pytest.raises(InvalidArgumentError, match=r"data are masked.* data.filled"):
         ctx.load("memory", data=masked, sig_dims=2)
     # Where nothing is masked, there is a number for each.
     dataset = ctx.load("memory", data=np.ma.masked_array(counts), sig_dims=2)

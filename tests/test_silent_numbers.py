@@ -8,10 +8,14 @@ from known_oddities import POSITIONS_WITHOUT_DATA
 from shared_contexts import shared
 
 import framefold as ff
+from framefold import masks
 from framefold.analysis.rawfft import PickFFTFrameAnalysis
 from framefold.exceptions import InvalidArgumentError, UDFError
-from framefold.io.corrections import CorrectionSet
+from framefold.io.corrections import CorrectionSet, detector
 from framefold.udf import UDF
+from framefold.utils import calc_coords, make_polar, regularize_indices
+from framefold.utils.generate import hologram_frame
+from framefold.utils.write_mib import encode_payload
 
 
 class Levels(UDF):
@@ -115,8 +119,95 @@ def test_masked_arrays_are_no_regions_or_corrections(ctx, dataset):
     roi = np.ma.array(np.ones((6, 7), dtype=bool), mask=np.eye(6, 7, dtype=bool))
     with pytest.raises(InvalidArgumentError, match=r"ROI are masked; use roi.filled\(False\)"):
         ctx.run_udf(dataset, Levels(), roi=roi)
-    with pytest.raises(InvalidArgumentError, match="pixels of dark are masked"):
+    with pytest.raises(InvalidArgumentError, match="elements of dark are masked"):
         CorrectionSet(dark=np.ma.array(np.ones((10, 12)), mask=np.eye(10, 12)))
+
+
+def masked(shape, count=1):
+    """Ones, of which the first elements are masked."""
+    array = np.ma.masked_array(np.ones(shape), mask=False)
+    array.reshape(-1)[:count] = np.ma.masked
+    return array
+
+
+#: What takes an array, by what the message calls it; each gets one with ``count`` masked elements.
+TAKE_ARRAYS = {
+    "AUX data": lambda count: UDF.aux_data(masked((6, 7), count), "nav"),
+    "the new array": lambda count: UDF.aux_data(np.ones(3), "single").replace_array(
+        masked(3, count)
+    ),
+    "a mask": lambda count: ff.ApplyMasksUDF([lambda: masked((10, 12), count)]).masks.dtype,
+    "the shifts of ApplyMasksUDF": lambda count: ff.ApplyMasksUDF(
+        [lambda: np.ones((10, 12))], shifts=masked((6, 7, 2), count)
+    ),
+    "the data": lambda count: detector.correct(masked((10, 12), count), np.ones((10, 12))),
+    "the masks": lambda count: detector.correct_dot_masks(
+        masked((1, 10, 12), count), np.ones((10, 12))
+    ),
+    "excluded_pixels": lambda count: CorrectionSet(
+        excluded_pixels=masked((10, 12), count), allow_empty=True
+    ),
+    "yx": lambda count: ff.Shift(masked((6, 7, 2), count)),
+    "centre": lambda count: ff.fit_origin(np.ones((6, 7, 2)), centre=masked(2, count)),
+    "the template": lambda count: masks.balance(masked((3, 3), count)),
+    "the distances": lambda count: masks.radial_gradient_background_subtraction(
+        masked((3, 3), count), 1, 2
+    ),
+    "index, offsets and template": lambda count: masks.sparse_template_multi_stack(
+        [0], masked(1, count), [0], np.ones((2, 2)), 4, 4
+    ),
+    "index and centres": lambda count: masks.sparse_circular_multi_stack(
+        [0], masked(1, count), [0], 4, 4, 1
+    ),
+    "the data of with_mask": lambda count: UDF.with_mask(masked(3, count), True),
+    "the positions": lambda count: make_polar(masked((3, 2), count)),
+    "the indices": lambda count: regularize_indices(masked((3, 2), count)),
+    "the lattice": lambda count: calc_coords(masked(2, count), (0, 1), (1, 0), [(1, 1)]),
+    "amplitude and phase": lambda count: hologram_frame(np.ones((4, 4)), masked((4, 4), count)),
+    "a frame": lambda count: encode_payload(masked((4, 4), count), depth=12),
+}
+
+
+@pytest.mark.parametrize("what", TAKE_ARRAYS)
+def test_what_is_masked_is_no_value(what):
+    TAKE_ARRAYS[what](0)
+    with pytest.raises(InvalidArgumentError, match=f"^elements of {what} are masked; "):
+        TAKE_ARRAYS[what](1)
+
+
+def test_what_is_masked_is_no_value_in_a_run(ctx, dataset):
+    pixels = ff.SumUDF()
+    shifts = masked((6, 7, 2))
+    weighted = ff.from_result(pixels, "intensity", lambda image: np.ma.masked_less(image, 1e9))
+    for message, run in {
+        "the shifts of CoMUDF": lambda: ctx.run_udf(dataset, ff.CoMUDF.with_params(shifts=shifts)),
+        "regression": lambda: ctx.run_udf(
+            dataset, ff.CoMUDF.with_params(regression=masked((3, 2)))
+        ),
+        "what the function of .*": lambda: ctx.run_udf(dataset, [pixels, Weighted(weighted)]),
+        "a mask": lambda: ctx.run_udf(dataset, ff.ApplyMasksUDF(lambda: [masked((10, 12))])),
+        "the index": lambda: dataset[masked((6, 7)).astype(bool)],
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=f"elements of {message} are masked; "):
+            run()
+
+
+class Weighted(Levels):
+    def __init__(self, weights):
+        super().__init__(weights=weights)
+
+
+def test_masked_positions_are_not_measured():
+    positions = np.ma.array(np.random.default_rng(1).random((6, 7, 2)), mask=False)
+    positions.data[2, 3] = 1e3
+    positions[2, 3, 0] = np.ma.masked
+    known = np.ma.filled(positions, np.nan)
+    fit, expected = ff.fit_origin(positions, clip=None), ff.fit_origin(known, clip=None)
+    np.testing.assert_array_equal(fit.shifts, expected.shifts)
+    np.testing.assert_array_equal(fit.used, ~positions.mask.any(axis=-1))
+    weights = np.ma.array(np.ones((6, 7)), mask=positions.mask.any(axis=-1))
+    fit = ff.fit_origin(positions.data, weights=weights, clip=None)
+    np.testing.assert_array_equal(fit.shifts, expected.shifts)
 
 
 @pytest.mark.parametrize("roi", [(True,) * 6, (1.0, 2.0), [1, 2, (3.0)]])

@@ -288,7 +288,7 @@ def test_what_bins_leave_out_is_a_warning(ctx):
         (lambda: ff.Shift("12"), "yx holds <U2"),
         (lambda: ff.Shift([(1, 2), (3,)]), "yx holds object"),
         (lambda: ff.Shift((1, float("nan"))), "yx holds nan"),
-        (lambda: ff.Shift(np.ma.masked_equal([(1, 2), (0, 1)], 0)), "masked values"),
+        (lambda: ff.Shift(np.ma.masked_equal([(1, 2), (0, 1)], 0)), "yx are masked"),
         (lambda: ff.Shift((1, 2), fill=float("inf")), "fill is inf"),
         (lambda: ff.Threshold(float("nan")), "minimum is nan"),
         (lambda: ff.Threshold("much"), "minimum is 'much'"),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
@@ -173,6 +174,7 @@ def radial_gradient_background_subtraction(
     numpy.ndarray
         The shape of ``r``, and its dtype if that is a float.
     """
+    refuse_masked("the distances", r)
     distance = np.asarray(r)
     result = np.zeros(distance.shape, dtype=np.result_type(distance.dtype, np.float16))
     inside = distance < r0 - delta / 2
@@ -276,6 +278,7 @@ def balance(template: npt.ArrayLike) -> Mask:
     numpy.ndarray
         A copy, of the dtype of ``template`` if that is a float.
     """
+    refuse_masked("the template", template)
     weights = np.asarray(template)
     result = weights.astype(weights.dtype if weights.dtype.kind == "f" else np.float64)
     below = result < 0
@@ -451,6 +454,7 @@ def sparse_template_multi_stack(
         If the package ``sparse`` is not installed.
     """
     sparse = require("sparse", "framefold.masks", "stacks of templates")
+    refuse_masked("index, offsets and template", [mask_index, offsetX, offsetY, template])
     template = np.asarray(template)
     index = np.asarray(list(mask_index), dtype=np.int64)
     left = np.asarray(offsetX).astype(np.int64).reshape(-1)
@@ -515,6 +519,7 @@ def sparse_circular_multi_stack(
         If the package ``sparse`` is not installed.
     """
     sparse = require("sparse", "framefold.masks", "stacks of disks")
+    refuse_masked("index and centres", [mask_index, centerX, centerY])
     index = np.asarray(list(mask_index), dtype=np.int64)
     cx, cy = np.asarray(centerX, dtype=float), np.asarray(centerY, dtype=float)
     if not len(index) == len(cx) == len(cy):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError, LimitError
 
 Array = npt.NDArray[Any]
@@ -98,6 +99,7 @@ def _row_axes(data: Any) -> tuple[int, ...]:
 
 def _part(data: Any, name: str) -> Array:
     """One of the arrays that a sparse array is made of: one axis, without gaps."""
+    refuse_masked(f"{name} of the sparse data", getattr(data, name))
     part = np.asarray(getattr(data, name))
     if part.ndim != 1:
         raise InvalidArgumentError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
 
@@ -76,6 +77,10 @@ class ArrayWithMask:
     """
 
     def __init__(self, arr: npt.ArrayLike, mask: npt.ArrayLike | bool) -> None:
+        refuse_masked(
+            "the data of with_mask", arr, "pass the data, and mask & ~numpy.ma.getmaskarray(data)"
+        )
+        refuse_masked("the mask", mask, "use mask.filled(False)")
         self.arr = np.asarray(arr)
         mask = np.asarray(mask)
         if mask.dtype != np.bool_:

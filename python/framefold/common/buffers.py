@@ -24,6 +24,7 @@ from framefold.common._declared import (
     lengths,
 )
 from framefold.common._losses import first_lost
+from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
 
@@ -111,6 +112,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
             As :attr:`raw_data`, or with all elements of it in another shape.
         """
         raw = self.raw_data
+        refuse_masked("the new array", data)
         array = np.asarray(data)
         if array.size != raw.size:
             raise InvalidArgumentError(
@@ -485,6 +487,7 @@ class AuxBufferWrapper(BufferWrapper):
         *,
         data: npt.ArrayLike,
     ) -> None:
+        refuse_masked("AUX data", data)
         given, wanted = np.asarray(data), np.dtype(dtype)
         # Floats become integers, and numbers truth values, as NumPy makes them.
         lost = None if wanted.kind == "b" else first_lost(given, wanted, fractions=False)

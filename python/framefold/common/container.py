@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._copying import concatenated
+from framefold.common._masked import refuse_masked
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
 from framefold.common.slice import Slice
@@ -433,6 +434,7 @@ def _compute(
 
 def _native(mask: Any) -> Any:
     """A mask, or a stack of them, as an array in the machine's byte order."""
+    refuse_masked("a mask", mask, "use mask.filled(0) for pixels that are not to count")
     mask = mask if is_sparse(mask) else np.asarray(mask)
     dtype = np.dtype(mask.dtype)
     # SciPy makes matrices of half precision, but does nothing with them.

@@ -12,6 +12,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
 
@@ -453,10 +454,7 @@ def _shifts(value: Any) -> npt.NDArray[np.float64]:
             f"yx holds {array.dtype} in the shape {array.shape}, expected real numbers: (dy, dx), "
             f"or such a pair for each scan position"
         )
-    if np.ma.is_masked(array):
-        raise InvalidArgumentError(
-            "yx has masked values; fill them, for instance with 0, which leaves a frame where it is"
-        )
+    refuse_masked("yx", value, "fill them, for instance with 0, which leaves a frame where it is")
     numbers = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(numbers).all():
         raise InvalidArgumentError(

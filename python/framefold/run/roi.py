@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError
 
@@ -88,10 +89,7 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         roi = roi.toarray()
     elif hasattr(roi, "todense"):
         roi = roi.todense()
-    if np.ma.is_masked(roi):
-        raise InvalidArgumentError(
-            "elements of the ROI are masked; use roi.filled(False) or roi.filled(True)"
-        )
+    refuse_masked("the ROI", roi, "use roi.filled(False) or roi.filled(True)")
     # A copy: the caller may fill the array anew, and results are looked at later.
     try:
         mask = np.array(roi)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.common.buffers import AuxBufferWrapper
 from framefold.exceptions import InvalidArgumentError
 
@@ -35,7 +36,7 @@ def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:
     n_axes
         The number of signal axes.
     """
-    array = np.asarray(given)
+    array = unmasked(name, given)
     one = array.ndim < 2
     if array.dtype.kind not in "iuf" or (one and array.shape != (n_axes,)):
         found = array.tolist() if one else f"an array of {array.dtype}"
@@ -46,6 +47,14 @@ def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:
     if one:
         check_finite(name, array)
     return array.astype(np.float64, order="C")
+
+
+def unmasked(name: str, given: Any) -> npt.NDArray[Any]:
+    """Shifts as an array; refuses those that are masked."""
+    refuse_masked(
+        f"the shifts of {name}", given, "fill them, for example with what ff.fit_origin fits"
+    )
+    return np.asarray(given)
 
 
 def check_finite(name: str, shifts: npt.NDArray[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefold.common._losses import first_lost
+from framefold.common._masked import has_masked
 from framefold.common.buffers import BufferDeclaration
 from framefold.compilation.marks import compiled, numba_is_installed, options_of
 from framefold.exceptions import UDFError
@@ -119,7 +120,7 @@ def _check_elements(result: Any, buffer: Any) -> None:
             f"the function returned shape {np.shape(result)} for this frame, and {buffer.shape} "
             f"for a frame of ones; return the same shape for all frames"
         )
-    if np.ma.is_masked(result):
+    if has_masked(result):
         raise UDFError(
             f"the function returned masked elements for this frame ({result!r}), which a result "
             f"does not hold; return numbers in their place, as by np.ma.filled(…, np.nan)"

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._masked import refuse_masked
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
@@ -552,6 +553,7 @@ def _regression(value: Any) -> RegressionOptions | npt.NDArray[np.float64]:
         except ValueError:
             pass
     else:
+        refuse_masked("regression", value)
         try:
             array = np.array(value, dtype=np.float64)
         except (TypeError, ValueError):

@@ -31,7 +31,7 @@ from framefold.common.udf import (
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf._exact_products import always_fit, product
 from framefold.udf._exact_sums import PRODUCTS, add, fit
-from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
+from framefold.udf._shifts import as_shifts, check_finite, check_scan, unmasked, whole
 from framefold.udf.base import UDF
 from framefold.udf.references import FromResult
 
@@ -139,7 +139,7 @@ class ApplyMasksUDF(UDF):
         self._container: MaskContainer | None = None
         is_plain = shifts is not None and not isinstance(shifts, (AuxBufferWrapper, FromResult))
         if is_plain and np.ndim(shifts) > 1:
-            array = np.asarray(shifts)
+            array = unmasked(type(self).__name__, shifts)
             # What a frame sees is its own shift, as of AUX data.
             shifts = self.aux_data(array, "nav", array.shape[-1:], array.dtype)
         super().__init__(

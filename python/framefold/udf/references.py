@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from framefold.common._masked import refuse_masked
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
 
@@ -105,6 +106,7 @@ class FromResult:
             return made
         if kind == "single":
             return made
+        refuse_masked(f"what the function of {self!r} returned", made)
         axes = data.shape[:n_own]
         if made.shape[:n_own] != axes:
             raise InvalidArgumentError(

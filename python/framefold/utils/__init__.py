@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.compat.submodules import submodule
 from framefold.exceptions import InvalidArgumentError
 
@@ -30,6 +31,7 @@ def make_polar(cartesian: npt.ArrayLike) -> Floats:
     numpy.ndarray
         Shape ``(..., 2)``, floating point.
     """
+    refuse_masked("the positions", cartesian)
     points = np.asarray(cartesian)
     y, x = points[..., 0], points[..., 1]
     return np.stack([np.hypot(y, x), np.arctan2(y, x)], axis=-1)
@@ -48,6 +50,7 @@ def make_cartesian(polar: npt.ArrayLike) -> Floats:
     numpy.ndarray
         Shape ``(..., 2)``, floating point.
     """
+    refuse_masked("the positions", polar)
     points = np.asarray(polar)
     r, phi = points[..., 0], points[..., 1]
     return np.stack([r * np.sin(phi), r * np.cos(phi)], axis=-1)
@@ -113,6 +116,7 @@ def calc_coords(
     indices
         The points ``(i, j)``, as for :func:`regularize_indices`.
     """
+    refuse_masked("the lattice", [zero, a, b])
     positions: Floats = np.asarray(zero) + regularize_indices(indices) @ np.stack([a, b])
     return positions
 
@@ -129,6 +133,7 @@ def within_frame(peaks: npt.ArrayLike, r: float, fy: int, fx: int) -> npt.NDArra
     fy, fx
         The shape of a frame.
     """
+    refuse_masked("the positions", peaks)
     positions = np.asarray(peaks)
     inside = (positions >= r) & (positions < np.array((fy, fx)) - r)
     return np.asarray(inside.all(axis=-1))
@@ -147,6 +152,7 @@ def regularize_indices(indices: npt.ArrayLike) -> Floats:
     InvalidArgumentError
         If the shape is another one.
     """
+    refuse_masked("the indices", indices)
     given = np.asarray(indices)
     if given.ndim == 2 and given.shape[1] == 2:
         return given

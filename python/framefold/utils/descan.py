@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import masked_in, refuse_masked
 from framefold.exceptions import InvalidArgumentError
 
 __all__ = ["Model", "OriginFit", "fit_origin"]
@@ -78,7 +79,8 @@ def fit_origin(
     positions
         The result of a run of :class:`~framefold.udf.com.CoMUDF`, of which ``raw_com`` is taken;
         or an array of shape ``(*nav, 2)``: (y, x) in pixels of the frame. Positions with a
-        number that is not finite, such as those outside of a ROI, are not used.
+        number that is not finite, such as those outside of a ROI, or that is masked, such as in
+        ``masked_data`` of a result, are not used.
     model
         A polynomial in the coordinates of the scan, for y and x each: ``"constant"``,
         ``"plane"`` (degree 1) or ``"parabola"`` (degree 2, all terms). Powers of an axis of the
@@ -88,7 +90,7 @@ def fit_origin(
         mask; by default the mean of the fitted origins over the scan.
     weights
         How much each position counts, shape ``nav``: numbers from 0 on, or a boolean mask of the
-        positions to use.
+        positions to use. Masked ones are 0.
     clip
         Positions that are further away from the fit than so many standard deviations are
         outliers, and not used; None if there are none.
@@ -211,15 +213,15 @@ def _measured(positions: Any) -> Array:
             )
         positions = positions["raw_com"]
     # Result buffers know where there is no result.
-    array = np.asarray(
-        getattr(positions, "data", positions) if hasattr(positions, "raw_data") else positions
-    )
+    if hasattr(positions, "raw_data"):
+        positions = getattr(positions, "data", positions)
+    array = np.asarray(positions)
     if array.dtype.kind not in "iuf" or array.ndim < 2 or array.shape[-1] != 2 or not array.size:
         raise InvalidArgumentError(
             f"positions have dtype {array.dtype} and shape {array.shape}; expected real numbers "
             f"of shape (*nav, 2): (y, x) for each position of the scan"
         )
-    return array.astype(np.float64)
+    return np.where(masked_in(positions), np.nan, array.astype(np.float64))
 
 
 def _weights(weights: Any, nav: tuple[int, ...]) -> Array:
@@ -231,13 +233,14 @@ def _weights(weights: Any, nav: tuple[int, ...]) -> Array:
             f"weights have dtype {array.dtype} and shape {array.shape}; expected a number or a "
             f"truth value for each position of a scan of shape {nav}"
         )
-    numbers = array.astype(np.float64)
+    numbers = np.where(masked_in(weights), 0.0, array.astype(np.float64))
     if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
         raise InvalidArgumentError("weights are negative or not finite; expected 0 or more")
     return numbers
 
 
 def _pair(name: str, value: Any) -> Array:
+    refuse_masked(name, value)
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or array.shape != (2,) or not np.isfinite(array).all():
         raise InvalidArgumentError(f"{name} is {value!r}; expected two finite numbers, (y, x)")

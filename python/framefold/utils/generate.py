@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
@@ -122,6 +123,7 @@ def hologram_frame(
     .. [1] M. Lehmann, H. Lichte: Tutorial on Off-Axis Electron Holography. Microscopy and
        Microanalysis 8 (2002), 447-466. https://doi.org/10.1017/S1431927602020147
     """
+    refuse_masked("amplitude and phase", [amp, phi])
     amplitude, phase = np.asarray(amp), np.asarray(phi)
     if amplitude.ndim != 2 or amplitude.shape != phase.shape:
         raise InvalidArgumentError(

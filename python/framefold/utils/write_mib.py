@@ -20,6 +20,8 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
+
 __all__ = ["Layout", "encode_payload", "write_mib"]
 
 Layout = Literal["1x1", "2x2", "2x2G", "Nx1", "Nx1G"]
@@ -183,6 +185,7 @@ def encode_payload(
     ValueError
         If a count does not fit the counter, or the shape does not fit the layout.
     """
+    refuse_masked("a frame", frame)
     pixels = np.asarray(frame)
     if pixels.ndim != 2:
         raise ValueError(f"found a frame of shape {pixels.shape}, expected (height, width)")
@@ -242,7 +245,8 @@ def _as_frames(
     if isinstance(data, Iterable) and not isinstance(data, (np.ndarray, list, tuple)):
         if nav_shape is None or depth is None:
             raise ValueError("frames from an iterable need nav_shape and depth")
-        return (np.asarray(frame) for frame in data), tuple(nav_shape), depth
+        return (np.asanyarray(frame) for frame in data), tuple(nav_shape), depth
+    refuse_masked("data", data)
     array = np.asarray(data)
     if array.ndim < 3:
         raise ValueError(f"found data of shape {array.shape}, expected (*nav_shape, height, width)")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.corrections.excluded import excluded
 
@@ -21,6 +22,8 @@ __all__ = [
     "correct",
     "correct_dot_masks",
 ]
+
+_EXCLUDE = "pass them as excluded pixels, and filled values here"
 
 
 class CorrectError(InvalidArgumentError):
@@ -80,6 +83,7 @@ def correct(
     TypeError
         If ``inplace`` is asked for and ``buffer`` holds integers.
     """
+    refuse_masked("the data", buffer, _EXCLUDE)
     buffer = np.asarray(buffer)
     dark, gain = plane("dark_image", dark_image), plane("gain_map", gain_map)
     pixels = excluded(excluded_pixels)
@@ -172,6 +176,7 @@ def correct_dot_masks(
         gain.flat[repair.exclude_flat[repair.repair_counts > 0]] = 0
     if hasattr(masks, "shape") and not isinstance(masks, np.ndarray):
         return _correct_sparse(masks, gain, repair, n_pixels)
+    refuse_masked("the masks", masks)
     dense = np.asarray(masks)
     dtype = np.result_type(dense, np.float32 if gain is None else gain, np.float32)
     out = dense.astype(dtype).reshape(-1, n_pixels)
@@ -309,10 +314,7 @@ def plane(what: str, values: npt.ArrayLike | None) -> npt.NDArray[Any] | None:
     """
     if values is None:
         return None
-    if np.ma.is_masked(values):
-        raise InvalidArgumentError(
-            f"pixels of {what} are masked; pass them as excluded pixels, and filled values here"
-        )
+    refuse_masked(what, values, _EXCLUDE)
     array = np.asarray(values)
     if array.dtype.kind not in "biufc" or array.ndim == 0:
         raise InvalidArgumentError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 
 Coordinates = npt.NDArray[np.intp]
@@ -92,6 +93,7 @@ def excluded(given: Any) -> Excluded | None:
         return given
     if not isinstance(given, np.ndarray | list | tuple):
         return _from_sparse(given)
+    refuse_masked("excluded_pixels", given, "use filled(True) where they are to be excluded")
     try:
         array = np.asarray(given)
     except ValueError:

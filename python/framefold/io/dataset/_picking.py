@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.tiling_scheme import TilingScheme
@@ -62,6 +63,7 @@ def _positions(nav: tuple[int, ...], key: Any) -> npt.NDArray[np.intp]:
         wrapped = [i + length if i < 0 else i for i, length in zip(plain, nav, strict=True)]
         if all(0 <= i < length for i, length in zip(wrapped, nav, strict=True)):
             return np.asarray(np.ravel_multi_index(tuple(wrapped), nav))
+    refuse_masked("the index", key, "use filled(False) for positions that are left out")
     try:
         return np.asarray(np.arange(prod(nav)).reshape(nav)[key])
     except IndexError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold.common._integers import MOST, whole
+from framefold.common._masked import refuse_masked
 from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.common.udf import (
@@ -143,13 +143,12 @@ def _on_host(data: Any) -> Any:
         )
     if is_sparse(data):
         return data
-    # Where nothing has imported its class, it is none of those; importing it takes 15 ms. NumPy
-    # waits for another thread that is importing it.
-    if "numpy.ma" in sys.modules and np.ma.is_masked(data):
-        raise InvalidArgumentError(
-            "data has masked pixels, and frames have a number for each; use data.filled(…), and "
-            "corrections=CorrectionSet(excluded_pixels=…) for pixels that no frame has"
-        )
+    refuse_masked(
+        "data",
+        data,
+        "frames have a number for each pixel: use data.filled(…), and "
+        "corrections=CorrectionSet(excluded_pixels=…) for pixels that no frame has",
+    )
     return np.asarray(data)
 
 

@@ -1,0 +1,52 @@
+"""Masks of numpy.ma, which arrays that framefold computes with do not have."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+
+
+def has_masked(values: Any) -> bool:
+    """Whether elements are masked, of an array or of one in a list."""
+    # Where nothing has imported its class, it is none of those; importing it takes 15 ms. NumPy
+    # waits for another thread that is importing it.
+    if "numpy.ma" not in sys.modules:
+        return False
+    if isinstance(values, list | tuple):
+        return any(map(has_masked, values))
+    return bool(np.ma.is_masked(values))
+
+
+def masked_in(values: Any) -> npt.NDArray[np.bool_] | np.bool_:
+    """Which elements are masked; one False where none is."""
+    return np.ma.getmaskarray(np.ma.asarray(values)) if has_masked(values) else np.False_
+
+
+def refuse_masked(
+    what: str,
+    values: Any,
+    instead: str = "give them values, such as numpy.ma.filled(…, 0)",
+) -> None:
+    """Refuse masked elements, where what lies under the mask would count.
+
+    Parameters
+    ----------
+    what
+        What ``values`` are, for the message.
+    values
+        What was given; one of numpy.ma of which no element is masked is as good as any array.
+    instead
+        What to pass instead.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If elements are masked.
+    """
+    if has_masked(values):
+        raise InvalidArgumentError(f"elements of {what} are masked; {instead}")
