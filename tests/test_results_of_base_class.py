@@ -368,6 +368,31 @@ def test_results_that_nothing_computes_are_noticed(run):
         _ = run(AsItCame())["sig"].data
 
 
+class Forgotten(Kinds):
+    """Without ``end``, which has to be returned anyway."""
+
+    def get_result_buffers(self):
+        buffers = super().get_result_buffers()
+        return {name: buffers[name] for name in buffers if name != "end"}
+
+    def get_results(self):
+        _ = {"sig": self.results.sig / 2}
+
+
+NO_RETURN = r"Forgotten.get_results returned None, expected a dict .* was 'return' forgotten\?"
+
+
+def test_a_return_that_was_forgotten(run):
+    with pytest.raises(UDFError, match=NO_RETURN):
+        _ = run(Forgotten())["sig"].data
+
+
+def test_a_return_that_was_forgotten_shows_in_the_first_partial_result(inline):
+    ctx, dataset = inline
+    with ctx.run_udf_iter(dataset, Forgotten()) as steps, pytest.raises(UDFError, match=NO_RETURN):
+        next(steps).buffers  # noqa: B018
+
+
 def test_after_a_run_and_before_one(inline):
     ctx, dataset = inline
     for udf in (SumUDF(), thrice(SumUDF)()):

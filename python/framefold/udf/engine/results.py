@@ -42,12 +42,11 @@ def final_results(
     owned
         Whether nothing else has the arrays that were computed: they need not be copied.
     """
-    if computed is None:
-        computed = {}
     if not isinstance(computed, Mapping):
+        found = "None" if computed is None else type(computed).__name__
+        hint = "; was 'return' forgotten? {} gives all as merged" if computed is None else ""
         raise UDFError(
-            f"{udf}.get_results returned {type(computed).__name__}, "
-            f"expected a dict of buffer name to array"
+            f"{udf}.get_results returned {found}, expected a dict of buffer name to array{hint}"
         )
     for name in computed:
         if name not in buffers:
