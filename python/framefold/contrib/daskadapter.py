@@ -65,7 +65,9 @@ def make_dask_array(
     dataset
         From :meth:`framefold.Context.load`. Its own corrections are applied, if it has any.
     dtype
-        The dtype of the array; that of the data if None.
+        The dtype of the array; that of the data if None. Converted as by
+        :meth:`numpy.ndarray.astype`: what integers cannot hold becomes another number, and complex
+        numbers lose their imaginary parts in a real dtype.
     roi
         Which positions of the scan to take, as for :meth:`framefold.Context.run_udf`; all if None.
     array_backend
