@@ -117,7 +117,8 @@ impl Corrections {
     /// The dtype in which pixels of `native` come out: a float, or a complex number.
     ///
     /// # Errors
-    /// `InvalidArgument` if the dark frame or the gain map is complex and the pixels are not.
+    /// `InvalidArgument` if the dark frame or the gain map is complex and the pixels are not, or is
+    /// beyond the range of that dtype at a pixel that is not excluded.
     pub fn output_dtype(&self, native: DType) -> Result<DType> {
         for (what, plane) in [("dark frame", &self.dark), ("gain map", &self.gain)] {
             if let Some(plane) = plane.as_ref().filter(|plane| plane.dtype().is_complex())
@@ -130,7 +131,22 @@ impl Corrections {
                 .with_hint(format!("pass a real {what} for real data")));
             }
         }
-        Ok(DType::promote(native, DType::F32))
+        let dtype = DType::promote(native, DType::F32);
+        for (what, plane) in [("dark frame", &self.dark), ("gain map", &self.gain)] {
+            let Some(plane) = plane else { continue };
+            let narrow = matches!(dtype, DType::F32 | DType::C64);
+            let bad = not_finite(plane, narrow, &self.excluded);
+            if let Some(&first) = bad.first() {
+                return Err(Error::invalid(format!(
+                    "the {what} is too large for {dtype}, in which data of dtype {native} are \
+                     corrected, at {} pixels that are not excluded; the first is {:?}",
+                    bad.len(),
+                    coordinates(first, &self.sig_shape)
+                ))
+                .with_hint("pass values that fit, or add these pixels to excluded_pixels"));
+            }
+        }
+        Ok(dtype)
     }
 
     fn is_excluded(&self, cell: usize) -> bool {
@@ -187,8 +203,7 @@ fn plane(
         .with_hint(format!("pass a {what} with one value per pixel")));
     }
     let values = array.into_values();
-    let mut bad = not_finite(&values);
-    bad.retain(|cell| excluded.binary_search(cell).is_err());
+    let bad = not_finite(&values, false, excluded);
     match bad.first() {
         None => Ok(values),
         Some(&first) => Err(Error::invalid(format!(
@@ -200,19 +215,23 @@ fn plane(
     }
 }
 
-/// The cells that hold NaN or an infinity, ascending.
-fn not_finite(values: &TypedVec) -> Vec<usize> {
+/// The cells that are not excluded and hold NaN or an infinity, ascending; if `narrow`, also those that
+/// single precision makes infinite.
+fn not_finite(values: &TypedVec, narrow: bool, excluded: &[usize]) -> Vec<usize> {
     fn find<T: Copy>(values: &[T], finite: impl Fn(T) -> bool) -> Vec<usize> {
         values.iter().enumerate().filter(|&(_, &v)| !finite(v)).map(|(i, _)| i).collect()
     }
-    match values {
+    let wide = |v: f64| if narrow { (v as f32).is_finite() } else { v.is_finite() };
+    let mut cells = match values {
         TypedVec::F16(v) => find(v, crate::F16::is_finite),
         TypedVec::F32(v) => find(v, f32::is_finite),
-        TypedVec::F64(v) => find(v, f64::is_finite),
+        TypedVec::F64(v) => find(v, wide),
         TypedVec::C64(v) => find(v, |z| z.re.is_finite() && z.im.is_finite()),
-        TypedVec::C128(v) => find(v, |z| z.re.is_finite() && z.im.is_finite()),
+        TypedVec::C128(v) => find(v, |z| wide(z.re) && wide(z.im)),
         _ => Vec::new(),
-    }
+    };
+    cells.retain(|cell| excluded.binary_search(cell).is_err());
+    cells
 }
 
 /// The C-order coordinates of a cell.

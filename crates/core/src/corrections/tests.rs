@@ -80,6 +80,26 @@ fn complex_planes_for_complex_pixels() {
 }
 
 #[test]
+fn planes_have_to_fit_what_pixels_are_corrected_in() {
+    let planes = || real(&[3], vec![1e39, 1.0, -1e39]);
+    for (what, dark, gain) in [("dark frame", planes(), None), ("gain map", None, planes())] {
+        let with = |excluded| {
+            Corrections::try_new(&[3], dark.clone(), gain.clone(), excluded, false).unwrap()
+        };
+        assert_eq!(with(vec![0, 2]).output_dtype(DType::U16).unwrap(), DType::F32);
+        for native in [DType::U32, DType::F64] {
+            assert_eq!(with(vec![]).output_dtype(native).unwrap(), DType::F64);
+        }
+        let error = with(vec![0]).output_dtype(DType::U16).unwrap_err();
+        let expected = format!(
+            "the {what} is too large for float32, in which data of dtype uint16 are corrected, at \
+             1 pixels that are not excluded; the first is [2]"
+        );
+        assert_eq!(error.message(), expected);
+    }
+}
+
+#[test]
 fn a_real_gain_leaves_infinite_parts_alone() {
     let corrections =
         Corrections::try_new(&[1], None, real(&[1], vec![2.0]), vec![], false).unwrap();
