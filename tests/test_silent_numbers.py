@@ -109,6 +109,8 @@ def test_auxiliary_data_have_to_fit():
         UDF.aux_data([1, 70000], kind="nav", dtype="int16")
     with pytest.raises(InvalidArgumentError, match="-1, which uint16 cannot"):
         UDF.aux_data([-1], kind="nav", dtype="uint16")
+    with pytest.raises(InvalidArgumentError, match="float32 holds no imaginary parts"):
+        UDF.aux_data([1 + 2j], kind="nav")
     floats = UDF.aux_data([0.7, 3.0], kind="nav", dtype=int)
     np.testing.assert_array_equal(floats.raw_data, [0, 3])
     truth = UDF.aux_data([0, 7], kind="nav", dtype=bool)

@@ -489,6 +489,11 @@ class AuxBufferWrapper(BufferWrapper):
     ) -> None:
         refuse_masked("AUX data", data)
         given, wanted = np.asarray(data), np.dtype(dtype)
+        if given.dtype.kind == "c" and wanted.kind in "iuf":
+            raise InvalidArgumentError(
+                f"AUX data have dtype {given.dtype}, and {wanted} holds no imaginary parts; pass "
+                f"dtype={given.dtype.name!r}, or the real part"
+            )
         # Floats become integers, and numbers truth values, as NumPy makes them.
         lost = None if wanted.kind == "b" else first_lost(given, wanted, fractions=False)
         if lost is not None:
