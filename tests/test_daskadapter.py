@@ -9,7 +9,9 @@ from known_oddities import POSITIONS_WITHOUT_DATA
 import framefold as ff
 from framefold.contrib import daskadapter
 from framefold.contrib.daskadapter import make_dask_array
+from framefold.corrections import CorrectionSet
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.io.dataset.dask import DaskDataSet
 from framefold.utils.write_mib import write_mib
 
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
@@ -118,9 +120,55 @@ def test_a_dask_array_is_itself(ctx):
     given = da.from_array(data, chunks=(2, 3, 5, 12))
     dataset = ctx.load("dask", given, sig_dims=2)
     assert make_dask_array(dataset)[0] is given
+    assert make_dask_array(dataset.calibrate(scan_step="0.5nm"))[0] is given
     array, _ = make_dask_array(dataset, roi=some(), dtype="float64")
     assert array.dtype == np.float64
     assert np.array_equal(array.compute(), data[some()])
+
+
+class Half(ff.Transform):
+    def process_frame(self, frame, out):
+        out[:] = frame // 2
+
+
+class WithGain(DaskDataSet):
+    def get_correction_data(self):
+        return CorrectionSet(gain=np.full(SIG, 0.5))
+
+
+@pytest.mark.parametrize("block_bytes", [64 << 20, 5 * FRAME])
+@pytest.mark.parametrize("chunks", [(2, 3, 5, 12), (1, 7, 10, 12)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dataset: dataset.orient(transpose=True),
+        lambda dataset: dataset.calibrate(scan_step="0.5nm").orient(flip="y"),
+        lambda dataset: dataset.pipe(ff.Crop(np.s_[:4, 2:]), ff.Bin(2)),
+        lambda dataset: dataset.pipe(ff.Rebin((2, 1))),
+        lambda dataset: dataset.pipe(CorrectionSet(dark=np.ones(SIG))),
+        lambda dataset: dataset.pipe(Half()),
+    ],
+    ids=["transposed", "flipped", "cut", "rebinned", "corrected", "transformed"],
+)
+def test_a_changed_dask_array_is_changed(ctx, monkeypatch, change, chunks, block_bytes):
+    monkeypatch.setattr(daskadapter, "BLOCK_BYTES", block_bytes)
+    loaded = ctx.load("dask", da.from_array(scan("uint16"), chunks=chunks), sig_dims=2)
+    dataset = change(loaded)
+    expected = dataset[...]
+    array, _ = make_dask_array(dataset)
+    assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(array.compute(), expected)
+    roi = np.random.default_rng(3).random(tuple(dataset.shape.nav)) < 0.5
+    array, _ = make_dask_array(dataset, roi=roi)
+    assert np.array_equal(array.compute(), expected[roi])
+    with pytest.raises(UnsupportedError, match=r"has no array: .*make_dask_array"):
+        dataset.array  # noqa: B018
+
+
+def test_a_dask_array_with_corrections_of_its_own(ctx):
+    data = scan("uint16")
+    array, _ = make_dask_array(WithGain(da.from_array(data, chunks=(2, 3, 5, 12)), sig_dims=2))
+    assert np.array_equal(array.compute(), data / 2)
 
 
 def test_what_is_no_data_set_is_refused():

@@ -19,6 +19,7 @@ from framefold.common.optional import require
 from framefold.common.udf import CUDA, NUMPY, SPARSE_COO, SPARSE_DOK, SPARSE_GCXS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.io.dataset.dask import DaskDataSet
 from framefold.run.plan import plan_run
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
@@ -103,17 +104,16 @@ def make_dask_array(
 
 
 def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.Array, list[str]]:
-    """The array with blocks of NumPy, or what the Dask array has that it is made of."""
+    """The array with blocks of NumPy, or what the Dask array has that holds the frames."""
     if not isinstance(dataset, DataSet):
         raise InvalidArgumentError(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
         )
     require("dask.array", "make_dask_array", "the array that it makes")
     wanted = None if dtype is None else np.dtype(dtype)
-    existing = getattr(dataset, "array", None)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
-    if dataset.format == "dask" and existing is not None:
-        return _of_dask(existing, dataset, wanted, mask), []
+    if isinstance(dataset, DaskDataSet) and _are_as_in_array(dataset):
+        return _of_dask(dataset.array, dataset, wanted, mask), []
     from framefold.executor._delayed import tasks
     from framefold.executor._delayed.graph import Graph
 
@@ -169,6 +169,11 @@ def _sparse_block(name: str, block: Any) -> Any:
     library = require("sparse", "make_dask_array", f"blocks of format {name!r}")
     coo = block if isinstance(block, library.COO) else library.COO(block)
     return coo if name == SPARSE_COO else coo.asformat(name.partition(".")[2].lower())
+
+
+def _are_as_in_array(dataset: DaskDataSet) -> bool:
+    """Whether the frames of the data set are those of the Dask array that it was made of."""
+    return not dataset._makes_frames and not dataset.get_correction_data().have_corrections()
 
 
 def _of_dask(

@@ -470,8 +470,13 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         made._resident = resident
         return made
 
+    @property
+    def _makes_frames(self) -> bool:
+        """Whether its frames are made of others, by :meth:`orient` or :meth:`pipe`."""
+        return _make_frames(self._changes)
+
     def _changed(self, *changes: tuple[str, Any]) -> Self:
-        if self._resident is not None and any(name != "calibrated" for name, _ in changes):
+        if self._resident is not None and _make_frames(changes):
             raise UnsupportedError(
                 f"{self._name}: its frames are on CUDA device {self._resident.device} as they are; "
                 f"change the data set that it was made from, as in "
@@ -812,6 +817,11 @@ def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps
     # The warnings were shown where the data set was opened first.
     dataset._named_unused_corrections = True
     return dataset
+
+
+def _make_frames(changes: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether frames are others after these changes; calibrations leave them as they are."""
+    return any(name != "calibrated" for name, _ in changes)
 
 
 def _change(engine: _engine.Dataset, changes: tuple[tuple[str, Any], ...]) -> _engine.Dataset:

@@ -98,7 +98,19 @@ class DaskDataSet(DataSet):
 
     @property
     def array(self) -> da.Array:
-        """The Dask array, with navigation axes in the order of the data set."""
+        """The Dask array, with navigation axes in the order of the data set.
+
+        Raises
+        ------
+        UnsupportedError
+            If :meth:`orient` or :meth:`pipe` make the frames of the data set of those of the array.
+        """
+        if self._makes_frames:
+            raise UnsupportedError(
+                f"{self._name} has no array: its frames are made of those of a Dask array; "
+                f"framefold.contrib.daskadapter.make_dask_array(dataset) makes one, and the data "
+                f"set that this one was made from has that array"
+            )
         return self._array
 
     @property
