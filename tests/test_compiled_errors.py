@@ -126,10 +126,10 @@ def test_at_the_end_of_a_partition_and_in_merge(ctx):
 LISTED, THING = [1, 2], object()
 
 
-def case(line):
+def case(line, base="One"):
     """A class whose second line of code is ``line``."""
     source = textwrap.dedent(f"""
-        class Case(One):
+        class Case({base}):
             @ff.compiled
             def process_frame(self, frame):
                 y = 1
@@ -172,6 +172,52 @@ def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
     assert "Case.process_frame cannot be compiled: line 6 of" in text
     assert said in text
     assert len(text) < 1200
+
+
+class Counts(One):
+    def get_task_data(self):
+        return {"count": 0, "text": "a"}
+
+    @ff.compiled
+    def add(self, data, value):
+        data.count += value
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("self.task_data.count += 1", "self.task_data.count is no array (int64) and cannot be"),
+        ("self.task_data.count = 2", "self.task_data.count is no array (int64) and cannot be"),
+        ("self.task_data.text += 'b'", "self.task_data.text is no array (unicode_type)"),
+        ("t = self.task_data; t.count -= 1", "self.task_data.count is no array"),
+        ("self.params.count += 1", "self.params.count is no array (int64)"),
+        ("self.params.count = 1", "self.params.count is no array (int64)"),
+        ("self.params.array = 1", "self.params.array is a read-only array"),
+        ("self.add(self.params, 1)", ": data.count is no array (int64)"),
+        ("self.add(self.task_data, 1)", ": data.count is no array (int64)"),
+        ("self.add(self.results, 1)", ": compiled code knows no self.results.count; it knows: x"),
+    ],
+)
+def test_what_is_no_array_cannot_be_replaced(ctx, line, said):
+    with pytest.raises(UDFError) as caught:
+        results(ctx, DATA, case(line, "Counts")(count=3, array=np.zeros(2)))
+    assert "line 6 of" in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_arrays_of_one_element_count(ctx):
+    class CountsInArrays(Counts):
+        def get_task_data(self):
+            return {"count": np.zeros(1, int)}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.task_data.count += 1
+            self.add(self.task_data, 10)
+            self.results.x = self.task_data.count
+
+    found = results(ctx, DATA, CountsInArrays(), options={"num_partitions": 1})["x"]
+    assert found.ravel().tolist() == list(range(11, 341, 11))
 
 
 def unmarked(value):

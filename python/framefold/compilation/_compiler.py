@@ -210,7 +210,7 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     place = _place(function, text, error)
     if not isinstance(error, NumbaError):
         text = f"Numba fails with {type(error).__name__} {text}".rstrip()
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in _innermost(text).splitlines()]
     skipped = (
         "File ",
         "During:",
@@ -235,6 +235,17 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     )
     made.add_note("leave out @ff.compiled to run it in the interpreter")
     return made
+
+
+def _innermost(text: str) -> str:
+    """Of an error in a method that was called as ``self.method(…)``, what is said of that method.
+
+    Numba says all that it tried for each call around it, before and after.
+    """
+    if _types.allow_method.__name__ not in text:
+        return text
+    inner = text.rpartition("Rejected as the implementation raised a specific error:")[2]
+    return inner.partition("During: resolving callee")[0].replace("TypingError: ", "")
 
 
 def _reached(error: Exception, file: str) -> Any:

@@ -6,6 +6,7 @@ This module imports Numba; it is imported when the first function is compiled.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -22,8 +23,8 @@ from numba.core.extending import (
     register_model,
     typeof_impl,
 )
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr, signature
 from numba.core.untyped_passes import IRProcessing
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
@@ -284,11 +285,60 @@ def array_type(dtype: Any, ndim: int, *, writeable: bool, gaps: bool = False) ->
     return nt.Array(from_dtype(dtype), ndim, "A" if gaps else "C", readonly=not writeable)
 
 
+class OnlyArrays:
+    """A function for compiled code that gives back an array, and refuses all else."""
+
+    def __init__(self, attribute: str) -> None:
+        #: What is assigned to, in the user's words: ``self.task_data.x``.
+        self.attribute = attribute
+
+
+class OnlyArraysType(nt.Callable, nt.Dummy):  # type: ignore[misc]
+    """The type of one."""
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+        super().__init__(name=f"framefold.OnlyArrays({attribute})")
+
+    def get_call_type(self, context: Any, arguments: Any, named: Any) -> Any:
+        """The same array, if it is one that can be written to."""
+        (found,) = arguments
+        if isinstance(found, nt.Array) and found.mutable:
+            return signature(found, found)
+        what = "a read-only array" if isinstance(found, nt.Array) else f"no array ({found})"
+        raise TypingError(
+            f"{self.attribute} is {what} and cannot be replaced; keep it in an array that "
+            f"get_task_data makes, of one element for a number"
+        )
+
+    def get_call_signatures(self) -> Any:
+        """None that would be known without arguments."""
+        return (), False
+
+    def get_impl_key(self, signature: Any) -> Any:
+        """All of them have the same code."""
+        return OnlyArrays
+
+
+register_model(OnlyArraysType)(models.OpaqueModel)
+
+
+@typeof_impl.register(OnlyArrays)  # type: ignore[untyped-decorator]
+def _type_of_only_arrays(function: OnlyArrays, c: Any) -> Any:
+    return OnlyArraysType(function.attribute)
+
+
+@lower_builtin(OnlyArrays, nt.Array)  # type: ignore[untyped-decorator]
+def _only_arrays(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+
+
 @register_pass(mutates_CFG=False, analysis_only=False)
 class AssignToArrays(FunctionPass):  # type: ignore[misc]
     """Lets ``self.results.x = value`` write into the array, as in the interpreter.
 
-    ``self.results.x += value`` has written into it already, before it is assigned.
+    ``self.results.x += value`` has written into it already, before it is assigned; what is no array
+    has not changed, and is refused.
     """
 
     _name = "framefold_assign_to_arrays"
@@ -309,18 +359,31 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
                     body.append(statement)
                     continue
                 changed = True
-                if self._is_in_place(function, statement):
-                    continue
-                scope, loc = block.scope, statement.loc
-                array = scope.redefine("$framefold_array", loc)
-                everything = scope.redefine("$framefold_all", loc)
-                get = numba_ir.Expr.getattr(statement.target, statement.attr, loc)
-                body.append(numba_ir.Assign(get, array, loc))
-                body.append(numba_ir.Assign(numba_ir.Const(Ellipsis, loc), everything, loc))
-                _foreign.define(function, array.name, get)
-                body.append(numba_ir.SetItem(array, everything, statement.value, loc))
+                target, loc = statement.target, statement.loc
+                put = partial(self._put, function, block.scope, body, loc)
+                only_arrays = OnlyArrays(f"{self._named(function, target)}.{statement.attr}")
+                present = put(numba_ir.Expr.getattr(target, statement.attr, loc))
+                check = put(numba_ir.Global("only_arrays", only_arrays, loc))
+                array = put(numba_ir.Expr.call(check, (present,), (), loc))
+                if not self._is_in_place(function, statement):
+                    everything = put(numba_ir.Const(Ellipsis, loc))
+                    body.append(numba_ir.SetItem(array, everything, statement.value, loc))
             block.body = body
         return changed
+
+    def _put(self, function: Any, scope: Any, body: list[Any], loc: Any, value: Any) -> Any:
+        """A new variable that is assigned that value at the end of ``body``."""
+        variable = scope.redefine("$framefold", loc)
+        body.append(numba_ir.Assign(value, variable, loc))
+        _foreign.define(function, variable.name, value)
+        return variable
+
+    def _named(self, function: Any, variable: Any) -> str:
+        """What it is in the user's code, as far as that can be known: ``self.task_data``."""
+        found = self._definition(function, variable)
+        if isinstance(found, numba_ir.Expr) and found.op == "getattr":
+            return f"{self._named(function, found.value)}.{found.attr}"
+        return str(found.name if isinstance(found, numba_ir.Arg) else variable.name)
 
     def _definition(self, function: Any, variable: Any) -> Any:
         try:
@@ -329,10 +392,10 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
             return None
 
     def _holds_arrays(self, function: Any, target: Any) -> bool:
-        """Whether it is ``self.results`` or ``self.task_data``, or an argument, as in ``merge``."""
+        """Whether it is ``self.results`` or the like, or an argument, as in ``merge``."""
         found = self._definition(function, target)
         if isinstance(found, numba_ir.Expr) and found.op == "getattr":
-            return found.attr in ("results", "task_data")
+            return found.attr in ("results", "params", "task_data")
         return isinstance(found, numba_ir.Arg) and found.name != "self"
 
     def _is_in_place(self, function: Any, statement: Any) -> bool:
