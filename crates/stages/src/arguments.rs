@@ -52,18 +52,18 @@ impl<'t> Arguments<'t> {
         ))
     }
 
-    /// A length for each of `n_axes` axes; one stands for all.
-    pub(crate) fn lengths(&self, n_axes: usize) -> Result<Vec<usize>> {
+    /// A length for each of `n_axes` axes of `what`, frames or a scan; one stands for all.
+    pub(crate) fn lengths(&self, what: &str, n_axes: usize) -> Result<Vec<usize>> {
         let lengths = self.value.split(',').map(|part| part.parse().ok().filter(|&n| n > 0));
         let lengths = lengths.collect::<Option<Vec<usize>>>();
         let lengths = lengths.ok_or_else(|| self.refuse("expected whole numbers from 1 on"))?;
-        self.for_axes(lengths, n_axes)
+        self.for_axes(lengths, what, n_axes)
     }
 
-    /// A finite number for each of `n_axes` axes; one stands for all.
+    /// A finite number for each of `n_axes` axes of frames; one stands for all.
     pub(crate) fn numbers(&self, n_axes: usize) -> Result<Vec<f64>> {
         let numbers = self.value.split(',').map(|part| self.finite(part));
-        self.for_axes(numbers.collect::<Result<Vec<f64>>>()?, n_axes)
+        self.for_axes(numbers.collect::<Result<Vec<f64>>>()?, "frames", n_axes)
     }
 
     /// Two whole numbers from 0 on for each axis, with a colon between; one stands for both.
@@ -74,7 +74,7 @@ impl<'t> Arguments<'t> {
         };
         let pairs = self.value.split(',').map(pair).collect::<Option<Vec<_>>>();
         let pairs = pairs.ok_or_else(|| self.refuse("expected whole numbers from 0 on"))?;
-        self.for_axes(pairs, n_axes)
+        self.for_axes(pairs, "frames", n_axes)
     }
 
     /// A range of pixels for each axis of frames of this shape, as Python has slices of step 1.
@@ -151,12 +151,12 @@ impl<'t> Arguments<'t> {
         self.options.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 
-    fn for_axes<T: Clone>(&self, values: Vec<T>, n_axes: usize) -> Result<Vec<T>> {
+    fn for_axes<T: Clone>(&self, values: Vec<T>, what: &str, n_axes: usize) -> Result<Vec<T>> {
         match values.as_slice() {
             [one] => Ok(vec![one.clone(); n_axes]),
             all if all.len() == n_axes => Ok(values),
             all => {
-                Err(self.refuse(format_args!("{} values for frames of {n_axes} axes", all.len())))
+                Err(self.refuse(format_args!("{} values for {what} of {n_axes} axes", all.len())))
             }
         }
     }

@@ -181,7 +181,7 @@ fn what_does_not_fit_is_named() {
         ("count 5 maximum=5", "the maximum is not above the threshold"),
         ("rebin 0", "whole numbers from 1 on"),
         ("rebin 8", "no block is full in a scan of shape [7]"),
-        ("rebin 2,2", "2 values for frames of 1 axes"),
+        ("rebin 2,2", "2 values for a scan of 1 axes"),
         ("rebin 2 mean=no", "mean=no, expected true or false"),
         ("threshold nan", "'nan' is no finite number"),
         ("threshold 9007199254740993", "does not hold 9007199254740993"),

@@ -19,7 +19,7 @@ pub(super) const ROW: StageRow = StageRow {
     options: &[StageOption { name: "mean", help: "true for means, not sums [default: false]" }],
     example: "2",
     make: |arguments, input| {
-        let factors = arguments.lengths(input.shape.len())?;
+        let factors = arguments.lengths("frames", input.shape.len())?;
         let shape: Vec<usize> = input.shape.iter().zip(&factors).map(|(len, n)| len / n).collect();
         if shape.contains(&0) {
             return Err(arguments

@@ -21,7 +21,7 @@ pub(super) const ROW: StageRow = StageRow {
     options: &[],
     example: "3",
     make: |arguments, input| {
-        let sizes = arguments.lengths(input.shape.len())?;
+        let sizes = arguments.lengths("frames", input.shape.len())?;
         if sizes.iter().any(|size| size % 2 == 0) {
             return Err(arguments.refuse("the sizes of a window are odd, so that it has a middle"));
         }

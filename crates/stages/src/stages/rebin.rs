@@ -47,7 +47,7 @@ impl Rebin {
             return Ok(None);
         }
         let arguments = Arguments::parse(&ROW, text)?;
-        let factors = arguments.lengths(nav.len())?;
+        let factors = arguments.lengths("a scan", nav.len())?;
         if nav.iter().zip(&factors).any(|(len, n)| len < n) {
             return Err(
                 arguments.refuse(format_args!("no block is full in a scan of shape {nav:?}"))
