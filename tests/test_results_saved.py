@@ -326,7 +326,10 @@ def test_hdf5_of_the_command_line_is_the_same(tmp_path, name, with_colours):
             about = {name: group.attrs[name] for name in group.attrs if name != "title"}
             about["axes"] = about["axes"].tolist()
             assert set(about["axes"]) <= set(group)
-            return about, {name: (each.dtype, each[...].tolist()) for name, each in group.items()}
+            return about, {
+                name: (each.dtype, dict(each.attrs), each[...].tolist())
+                for name, each in group.items()
+            }
 
     scan = np.random.default_rng(0).integers(1, 9, (3, 4, 6, 3)).astype("uint16")
     np.save(tmp_path / "scan.npy", scan)

@@ -4,7 +4,7 @@ use crate::numbers::{components, reals};
 use crate::render::{MISSING, Picture, Plane};
 use framefold::core::{Axis, AxisKind, BufferKind, COLOUR, DType, NativeArray, TypedVec};
 use framefold::exec::{ResultBuffer, expand_nav};
-use framefold::kernels::Look;
+use framefold::kernels::{Look, Reduction};
 use framefold::{Error, Result, RunResults, Shape};
 use std::borrow::Cow;
 
@@ -21,6 +21,8 @@ pub(crate) struct Field {
     pub n_channel_axes: usize,
     /// What they mean.
     pub look: Look,
+    /// What they are measured in.
+    pub unit: Option<&'static str>,
     /// One truth value per entry of the leading axes: whether there is data; a single one for all of
     /// a result without any. `None` if all are.
     pub valid: Option<Vec<bool>>,
@@ -47,7 +49,7 @@ pub(crate) struct Channel {
 }
 
 impl Field {
-    /// Lays out `buffer`. Buffers of kind `nav` get the shape of the scan; frames that were
+    /// Lays out `buffer` of `reduction`. Buffers of kind `nav` get the shape of the scan; frames that were
     /// selected by a ROI stay a stack in scan order instead, or they would drown in gaps.
     ///
     /// `axes` are those of the data set.
@@ -57,9 +59,10 @@ impl Field {
     pub(crate) fn try_new(
         buffer: ResultBuffer,
         results: &RunResults,
-        look: Look,
+        reduction: &Reduction,
         axes: &[Axis],
     ) -> Result<Self> {
+        let look = reduction.look;
         let n_extra = buffer.decl.extra_shape.len();
         let array = buffer.array.try_native()?;
         let is_vector = look == Look::Vectors && buffer.decl.extra_shape == [2];
@@ -100,6 +103,7 @@ impl Field {
             array,
             n_channel_axes,
             look,
+            unit: reduction.unit,
             valid: valid.filter(|valid| valid.contains(&false)),
         })
     }
@@ -327,6 +331,7 @@ pub(crate) mod tests {
             array: NativeArray::try_new(shape, values).unwrap(),
             n_channel_axes,
             look: Look::Values,
+            unit: None,
             valid,
             axes: axes_of(
                 &shape[..shape.len() - n_channel_axes],

@@ -19,6 +19,8 @@ pub struct Reduction {
     pub main_buffer: &'static str,
     /// What the extra axes of its buffers mean.
     pub look: Look,
+    /// What the values of its buffers are measured in.
+    pub unit: Option<&'static str>,
     /// Its parameters, in the order in which they are listed.
     pub parameters: &'static [Parameter],
     /// Parameters to try it with, as text; none if it can do without.
@@ -119,6 +121,7 @@ impl Reduction {
             buffers,
             main_buffer: buffers[0],
             look: Look::Values,
+            unit: None,
             parameters: &[],
             example: &[],
             make,
@@ -135,6 +138,10 @@ impl Reduction {
 
     pub(crate) const fn with_look(self, look: Look) -> Self {
         Reduction { look, ..self }
+    }
+
+    pub(crate) const fn with_unit(self, unit: &'static str) -> Self {
+        Reduction { unit: Some(unit), ..self }
     }
 
     pub(crate) const fn with_parameters(self, parameters: &'static [Parameter]) -> Self {

@@ -244,11 +244,12 @@ impl Job<'_> {
                 Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
                     .with_hint(format!("choose one of {}", names.join(", ")))
             })?;
-            let look = item.reduction.look;
+            let reduction = item.reduction;
             let fields = udf.buffers.into_iter();
-            let fields = fields.map(|buffer| Field::try_new(buffer, &results, look, &axes));
+            let fields = fields.map(|buffer| Field::try_new(buffer, &results, reduction, &axes));
             let fields = fields.collect::<Result<Vec<Field>>>()?;
-            outcomes.push(Outcome { item, fields, main, extras: extras(&results, look)? });
+            let extras = extras(&results, reduction.look)?;
+            outcomes.push(Outcome { item, fields, main, extras });
         }
         Ok(outcomes)
     }

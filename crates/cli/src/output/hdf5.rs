@@ -27,7 +27,7 @@ pub(super) fn write(
         members.push((field.name.clone(), TreeNode::Group(group)));
     }
     for extra in extras.iter().filter(|extra| extra.name != "valid") {
-        members.push((extra.name.to_owned(), array(&extra.array)));
+        members.push((extra.name.to_owned(), array(&extra.array, None)));
     }
     let mut attributes = vec![text("NX_class", "NXroot"), text("creator", "framefold")];
     attributes.extend(fields.first().map(|field| text("default", &field.name)));
@@ -92,11 +92,11 @@ fn group<'a>(
         ("axes".into(), TreeValue::Texts(scales.iter().map(|scale| scale.name.clone()).collect())),
         text("title", &format!("{}: {}", style.title, field.name)),
     ];
-    let mut members = vec![("data".to_owned(), array(&field.array))];
+    let mut members = vec![("data".to_owned(), array(&field.array, field.unit))];
     for ((scale, &size), i) in scales.iter().zip(field.array.shape()).zip(0..) {
         attributes.push((format!("{}_indices", scale.name), TreeValue::Integer(i)));
-        let unit = Some(&scale.unit).filter(|unit| !unit.is_empty());
-        let attributes = unit.map(|unit| text("units", unit)).into_iter().collect();
+        let unit = Some(&*scale.unit).filter(|unit| !unit.is_empty());
+        let attributes = units(unit);
         let (shape, dtype, bytes) = (vec![size], DType::F64, &scale.places[..]);
         members.push((scale.name.clone(), TreeNode::Array { attributes, shape, dtype, bytes }));
     }
@@ -108,9 +108,9 @@ fn group<'a>(
     Tree { attributes, members }
 }
 
-fn array(array: &NativeArray) -> TreeNode<'_> {
+fn array<'a>(array: &'a NativeArray, unit: Option<&str>) -> TreeNode<'a> {
     TreeNode::Array {
-        attributes: vec![],
+        attributes: units(unit),
         shape: array.shape().to_vec(),
         dtype: array.dtype(),
         bytes: array.values().as_bytes(),
@@ -121,6 +121,11 @@ fn array(array: &NativeArray) -> TreeNode<'_> {
 fn values(axis: &Axis) -> Vec<u8> {
     let place = |i: usize| axis.offset + i as f64 * axis.scale;
     (0..axis.size).flat_map(|i| place(i).to_ne_bytes()).collect()
+}
+
+/// The attribute that says a unit, where there is one.
+fn units(unit: Option<&str>) -> Vec<(String, TreeValue)> {
+    unit.map(|unit| text("units", unit)).into_iter().collect()
 }
 
 fn text(name: &str, value: &str) -> (String, TreeValue) {

@@ -46,6 +46,7 @@ pub(super) const ROW: Reduction = Reduction::new(
 )
 .with_main_buffer("field")
 .with_look(Look::Vectors)
+.with_unit("px")
 .with_parameters(&[
     Parameter::new("cy", ParameterKind::Number, MIDDLE, "row of the reference point")
         .with_unit("px"),
