@@ -25,6 +25,7 @@ from framefold.exceptions import (
     MissingLibraryError,
 )
 from framefold.io.corrections import CorrectionSet
+from framefold.io.dataset.npy import NPYDataSet
 
 FRAMES = np.random.default_rng(11).poisson(4.0, (6, 7, 12, 14)).astype(np.uint16)
 
@@ -399,6 +400,24 @@ def test_corrections_of_a_data_set_are_applied(dataset, monkeypatch):
     client = Client(dataset)
     found = client.pictures("scan", 1, channel={"kind": "sum"})[-1]["array"]
     np.testing.assert_array_equal(found, (FRAMES - 2.0).sum(axis=(2, 3)))
+    client.session.close()
+
+
+def test_a_class_corrects_frames_of_any_scan(tmp_path):
+    class Dark(NPYDataSet):
+        def __init__(self, path, level):
+            super().__init__(path)
+            self.level = level
+
+        def get_correction_data(self):
+            return CorrectionSet(dark=np.full((12, 14), self.level))
+
+    np.save(tmp_path / "scan.npy", FRAMES)
+    client = Client(Dark(tmp_path / "scan.npy", 2.0))
+    client.hello()
+    client.request(type="open", nav_shape=[7, 6])
+    found = client.array({"pane": "scan", "channel": {"kind": "sum"}})
+    np.testing.assert_array_equal(found, (FRAMES - 2.0).sum(axis=(2, 3)).reshape(7, 6))
     client.session.close()
 
 

@@ -175,7 +175,7 @@ class ViewerHost:
         file: tuple[str, dict[str, Any]] | None = None,
         changes: Sequence[tuple[str, dict[str, Any]]] | None = None,
         functions: Any | None = None,
-        reopen: Callable[[list[int] | None, int | None], Dataset] | None = None,
+        reopen: Callable[[list[int] | None, int | None], tuple[Dataset, Any]] | None = None,
         budget: int | None = None,
     ) -> ViewerHost: ...
     def session(self) -> ViewerSession: ...

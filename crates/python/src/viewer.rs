@@ -46,7 +46,7 @@ impl ViewerHostOfPython {
     ///
     /// `file` is where it is from, `(path, options)`; `changes` what was done to its frames: names of methods
     /// and what these were given. `functions` has `describe`, `begin` and `picture`. `reopen(nav_shape,
-    /// sync_offset)` opens it with another scan.
+    /// sync_offset)` opens it with another scan, and gives the functions over that.
     #[new]
     #[pyo3(signature = (dataset, name, file=None, changes=None, functions=None, reopen=None, budget=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names most of them")]
@@ -66,11 +66,11 @@ impl ViewerHostOfPython {
             Some((path, options)) => Opened::file(format, &path, &open_options(&options)?.0),
         };
         let opened = changes.unwrap_or_default().into_iter().try_fold(opened, changed)?;
-        let own = functions.map(|functions| Arc::new(OfPython(functions)) as Arc<dyn Own>);
-        let shown = Loaded { name, dataset: dataset.inner().clone(), opened };
+        let own = functions.map(of_python);
+        let shown = Loaded { name, dataset: dataset.inner().clone(), opened, own };
         let opener = Box::new(OneDataset { shown, reopen });
         let options = HostOptions {
-            viewer: ViewerOptions { budget, own, ..ViewerOptions::default() },
+            viewer: ViewerOptions { budget, ..ViewerOptions::default() },
             colormaps: framefold_cli::viewer_colormaps(),
             state: None,
         };
@@ -170,10 +170,11 @@ impl Opener for OneDataset {
                 .with_hint("reshape the array, and view that")
         })?;
         let _thread = EngineThread::new();
-        let dataset = attached(|py| {
+        let (dataset, own) = attached(|py| {
             let made = reopen.bind(py).call1((scan.nav_shape.clone(), scan.sync_offset));
-            let made = made.and_then(|made| Ok(made.cast_into::<PyDataset>()?));
-            made.map(|made| made.get().inner().clone()).map_err(|error| failed("opening", &error))
+            made.and_then(|made| made.extract::<(Bound<'_, PyDataset>, Option<Py<PyAny>>)>())
+                .map(|(dataset, own)| (dataset.get().inner().clone(), own.map(of_python)))
+                .map_err(|error| failed("opening", &error))
         })?;
         let mut opened = self.shown.opened.clone();
         if let Some(shape) = &scan.nav_shape {
@@ -182,7 +183,7 @@ impl Opener for OneDataset {
         if let Some(offset) = scan.sync_offset {
             opened = opened.with("sync_offset", framefold_view::export::Literal::Integer(offset));
         }
-        Ok(Loaded { name: self.shown.name.clone(), dataset, opened })
+        Ok(Loaded { name: self.shown.name.clone(), dataset, opened, own })
     }
 
     fn files(&self, _folder: Option<&str>) -> framefold::Result<Listing> {
@@ -192,6 +193,10 @@ impl Opener for OneDataset {
 
 /// Functions of the session, in Python.
 struct OfPython(Py<PyAny>);
+
+fn of_python(functions: Py<PyAny>) -> Arc<dyn Own> {
+    Arc::new(OfPython(functions))
+}
 
 /// A function as Python describes it: its name, and its pictures of the scan and of frames.
 type Described = (String, Vec<String>, Vec<String>);

@@ -130,8 +130,10 @@ impl ViewerHost {
 }
 
 fn shown(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Shown>> {
-    let Loaded { name, dataset, opened } = opener.open(choice.0.as_deref(), &choice.1)?;
-    let viewer = Viewer::try_new(name, dataset, options.viewer.clone())?;
+    let Loaded { name, dataset, opened, own } = opener.open(choice.0.as_deref(), &choice.1)?;
+    let mut options = options.viewer.clone();
+    options.own = own.or(options.own);
+    let viewer = Viewer::try_new(name, dataset, options)?;
     Ok(Arc::new(Shown { viewer, opened, file: choice.0.clone() }))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{OwnFunction, Picture};
 use framefold::{Cancel, Result};
+use std::fmt;
 
 /// Functions that the program that made the viewer adds as channels, such as UDFs in Python.
 pub trait Own: Send + Sync {
@@ -21,4 +22,10 @@ pub trait Own: Send + Sync {
         cancel: &Cancel,
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<()>;
+}
+
+impl fmt::Debug for dyn Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.describe()).finish()
+    }
 }

@@ -21,13 +21,12 @@ use crate::{
 };
 use framefold::core::{Axis, AxisKind, Udf, guarded, memory};
 use framefold::{Cancel, Dataset, Error, ErrorKind, Result, io};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How much a viewer may use, and what it is given.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ViewerOptions {
     /// How many bytes of what passes leave may stay in memory; by default a quarter of the memory of this
     /// machine, at most 4 GiB.
@@ -37,17 +36,6 @@ pub struct ViewerOptions {
     pub patience: Option<Duration>,
     /// Functions of the session.
     pub own: Option<Arc<dyn Own>>,
-}
-
-impl fmt::Debug for ViewerOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = self.own.as_ref().map(|own| own.describe());
-        f.debug_struct("ViewerOptions")
-            .field("budget", &self.budget)
-            .field("patience", &self.patience)
-            .field("own", &own)
-            .finish()
-    }
 }
 
 /// How good an answer has to be.

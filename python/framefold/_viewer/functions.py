@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -62,23 +63,33 @@ class Functions:
             raise ArgumentTypeError(
                 f"udfs is a {type(udfs).__name__}; pass a dict such as {{'sum': ff.SumUDF()}}"
             )
-        self._context = context
-        self._dataset = dataset
-        self._udfs: dict[str, UDF] = {}
-        self._channels: dict[str, dict[str, Channel]] = {}
         for name, udf in udfs.items():
             if not isinstance(name, str) or not isinstance(udf, UDF):
                 raise ArgumentTypeError(
                     f"udfs has {name!r}: {type(udf).__name__}; pass a dict of names and UDFs"
                 )
-            found = _channels(UDFRunner.inspect_udf(udf, dataset), dataset)
-            if not found:
+        self._context = context
+        self._udfs = dict(udfs)
+        self._bind(dataset)
+        for name, channels in self._channels.items():
+            if not channels:
                 raise InvalidArgumentError(
                     f"the function {name!r} has no result that is a picture: a buffer of kind "
                     f"'sig', or of kind 'nav' over a scan of one or two axes, with at most "
                     f"{MOST_ENTRIES} numbers for each pixel or position"
                 )
-            self._udfs[name] = udf
+
+    def over(self, dataset: DataSet) -> Functions:
+        """The same functions over another data set, of which they may make no picture."""
+        other = copy(self)
+        other._bind(dataset)
+        return other
+
+    def _bind(self, dataset: DataSet) -> None:
+        self._dataset = dataset
+        self._channels: dict[str, dict[str, Channel]] = {}
+        for name, udf in self._udfs.items():
+            found = _channels(UDFRunner.inspect_udf(udf, dataset), dataset)
             self._channels[name] = {channel.name: channel for channel in found}
 
     def describe(self) -> list[tuple[str, list[str], list[str]]]:
@@ -90,6 +101,7 @@ class Functions:
                 [c.name for c in channels.values() if c.kind == "sig"],
             )
             for name, channels in self._channels.items()
+            if channels
         ]
 
     def begin(self, name: str) -> ResultGenerator:

@@ -13,6 +13,7 @@ from framefold.exceptions import ArgumentTypeError
 from framefold.io.dataset.base import DataSet
 
 if TYPE_CHECKING:
+    from framefold._viewer.functions import Functions
     from framefold._viewer.widget import ViewerWidget
     from framefold.udf.base import UDF
 
@@ -98,27 +99,37 @@ def host_of(
         file=None if opened is None else opened[1:],
         changes=[(name, dict(given)) for name, given in dataset._changes],
         functions=functions,
-        reopen=None if opened is None else _Reopened(dataset),
+        reopen=None if opened is None else _Reopened(dataset, functions),
         budget=None if budget is None else whole("budget", budget),
     )
 
 
 class _Reopened:
-    """Opens the files of a data set again, with another scan; holds no file open itself."""
+    """Opens the files of a data set again, with another scan.
 
-    def __init__(self, dataset: DataSet) -> None:
-        assert dataset._opened_with is not None
-        self._how = dataset._opened_with
-        self._changes = dataset._changes
+    Gives the engine's data set with its corrections, and the functions over the new one.
+    """
 
-    def __call__(self, nav_shape: list[int] | None, sync_offset: int | None) -> _engine.Dataset:
+    def __init__(self, dataset: DataSet, functions: Functions | None) -> None:
+        self._dataset = dataset
+        self._functions = functions
+
+    def __call__(
+        self, nav_shape: list[int] | None, sync_offset: int | None
+    ) -> tuple[_engine.Dataset, Functions | None]:
         from framefold.io.dataset._file import open_files
-        from framefold.io.dataset.base import _change
 
-        kind, path, options = self._how
+        old = self._dataset
+        assert old._opened_with is not None
+        kind, path, options = old._opened_with
         new: dict[str, Any] = {"nav_shape": nav_shape, "sync_offset": sync_offset}
         options = {**options, **{name: value for name, value in new.items() if value is not None}}
-        return _change(open_files(kind, path, options, quiet=True)[0], self._changes)
+        opened = DataSet._of(*open_files(kind, path, options, quiet=True))._changed(*old._changes)
+        # Its class may say how frames are corrected, by attributes of its own.
+        dataset = old._with_resident(None)
+        dataset.__dict__.update(opened.__dict__)
+        functions = None if self._functions is None else self._functions.over(dataset)
+        return dataset._corrected(None, None)[1], functions
 
 
 def _name_of(dataset: DataSet) -> str:

@@ -135,7 +135,7 @@ impl Opener for Files {
     fn open(&self, file: Option<&str>, scan: &ScanChoice) -> Result<Loaded> {
         let path = self.path_of(file.unwrap_or("n0"))?;
         let (dataset, opened) = (self.open)(&path, scan).map_err(|error| error.with_path(&path))?;
-        Ok(Loaded { name: name(&path), dataset, opened })
+        Ok(Loaded { name: name(&path), dataset, opened, own: None })
     }
 
     fn files(&self, folder: Option<&str>) -> Result<Listing> {

@@ -1,8 +1,10 @@
 //! What the viewer leaves to those who use it: opening files.
 
+use crate::Own;
 use crate::export::Opened;
 use framefold::{Dataset, Result};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How a scan is laid out, where that is not as the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -23,6 +25,8 @@ pub struct Loaded {
     pub dataset: Dataset,
     /// How a script opens it.
     pub opened: Opened,
+    /// Functions that run over it; if there are none, those of the options of the host.
+    pub own: Option<Arc<dyn Own>>,
 }
 
 /// Opens what a viewer may show, and nothing else. Is called from any thread, by several at once.
