@@ -1,4 +1,4 @@
-"""Functions of the session in the viewer: over which scan they run."""
+"""Functions of the session in the viewer: what their pictures say, and over which scan they run."""
 
 import numpy as np
 import pytest
@@ -16,6 +16,49 @@ def context():
 
 def own(buffer, pane="scan"):
     return {"pane": pane, "channel": {"kind": "own", "name": "own", "buffer": buffer}}
+
+
+class Bright(ff.UDF):
+    """Sums, of which those above a limit are valid."""
+
+    def get_result_buffers(self):
+        return {
+            "total": self.buffer(kind="nav", dtype="int64"),
+            "pair": self.buffer(kind="nav", dtype="float64", extra_shape=(2,)),
+            "frame": self.buffer(kind="sig", dtype="float64"),
+        }
+
+    def process_frame(self, frame):
+        self.results.total[:] = frame.sum()
+        self.results.pair[:] = [0, frame.sum()]
+        self.results.frame[:] += frame
+
+    def merge(self, dest, src):
+        dest.total[:], dest.pair[:] = src.total, src.pair
+        dest.frame[:] += src.frame
+
+    def get_results(self):
+        total, pair, frame = self.results.total, self.results.pair, self.results.frame
+        return {
+            "total": self.with_mask(total, total > 670),
+            "pair": self.with_mask(pair, pair > 670),
+            "frame": self.with_mask(frame, frame > 170),
+        }
+
+
+def test_what_is_not_valid_is_no_number(context):
+    dataset = context.load("memory", data=FRAMES)
+    results = context.run_udf(dataset=dataset, udf=Bright())
+    client = Client(dataset, udfs={"own": Bright()}, context=context)
+    for query, result in [
+        (own("total"), results["total"].masked_data),
+        (own("pair[1]"), results["pair"].masked_data[..., 1]),
+        (own("frame", "pattern"), results["frame"].masked_data),
+    ]:
+        found, expected = client.array(query), result.astype(float).filled(np.nan)
+        assert 0 < np.isnan(expected).sum() < expected.size
+        np.testing.assert_array_equal(found, expected)
+    client.session.close()
 
 
 @pytest.mark.filterwarnings("ignore::framefold.warnings.MissingFramesWarning")

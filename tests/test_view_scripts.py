@@ -299,6 +299,34 @@ def test_functions_of_the_session_are_asked_for(frames, opened, tmp_path):
     np.testing.assert_array_equal(np.load(folder / "scan-pattern.npy"), expected)
 
 
+def test_results_of_functions_that_are_not_valid(frames, opened, tmp_path):
+    given = """
+import framefold as ff
+
+class Odd(ff.UDF):
+    def get_result_buffers(self):
+        return {"value": self.buffer(kind="nav", dtype="int64", extra_shape=(2, 2))}
+
+    def process_frame(self, frame):
+        self.results.value[:] = frame.sum() + [[0, 1], [2, 3]]
+
+    def get_results(self):
+        return {"value": self.with_mask(self.results.value, self.results.value % 2 == 1)}
+
+SCAN_FUNCTION = Odd()
+"""
+    known = {}
+    exec(given, known)
+    client = Client(opened(frames), udfs={"odd": known["SCAN_FUNCTION"]})
+    query = scan((), {"kind": "own", "name": "odd", "buffer": "value[2]"})
+    expected = client.array(query)
+    assert 0 < np.isnan(expected).sum() < expected.size
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run(script_of(client, {"own": query}).replace("SCAN_FUNCTION = None", given), folder)
+    np.testing.assert_array_equal(np.load(folder / "scan-scan.npy"), expected)
+
+
 def test_files_that_have_changed_are_noticed(frames, opened, tmp_path):
     dataset = opened(frames, nav_shape=NAV)
     script = script_of(Client(dataset), {"sum": scan()})

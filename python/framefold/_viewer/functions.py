@@ -114,12 +114,13 @@ class Functions:
         merged = np.asarray(results.damage.data)
         buffer, kind, entry = self._channels[name][channel]
         shape = self._dataset.shape.nav if kind == "nav" else self._dataset.shape.sig
-        values = np.asarray(results.buffers[0][buffer].data)
-        values = values.reshape((*shape, -1))[..., entry or 0]
+        result = results.buffers[0][buffer]
+        values, valid = (
+            each.reshape((*shape, -1))[..., entry or 0] for each in (result.data, result.valid_mask)
+        )
         values = np.abs(values) if np.iscomplexobj(values) else values
         values = values.astype(np.float64)
-        if kind == "nav":
-            values[~merged.reshape(values.shape)] = np.nan
+        values[~valid] = np.nan
         done = float(merged.mean()) if merged.size else 1.0
         return ["value"], [int(n) for n in shape], values.reshape(-1), done
 

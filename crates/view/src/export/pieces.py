@@ -123,6 +123,13 @@ class FrameMax(UDF):
         dest.value[:] = np.maximum(dest.value, src.value)
 
 
+def entry_of(result, shape, entry):
+    """One of the numbers for each position or pixel; NaN where there is none."""
+    values = result.masked_data.reshape((*shape, -1))[..., entry]
+    values = np.abs(values) if np.iscomplexobj(values) else values
+    return np.ma.filled(values.astype(np.float64), np.nan)
+
+
 def vectors(moments, frame, centre, rotation, flip_y):
     """Centres of mass from a centre, turned by an angle in degrees, clockwise on the screen.
 

@@ -112,9 +112,10 @@ impl Shot {
                 self.line(format!("{name} = integrated(field)"));
             }
             ScanChannel::Own { name: function, buffer } => {
-                self.own(function, &roi);
-                let (buffer, entry) = entry_of(buffer);
-                self.line(format!("{name} = result[{}].data{entry}{part}", quoted(buffer)));
+                self.own(function, buffer, "SCAN", &roi);
+                if !part.is_empty() {
+                    self.line(format!("{name} = {name}{part}"));
+                }
             }
         }
         self.transform(query.transform);
@@ -228,17 +229,15 @@ impl Shot {
                 self.line(format!("{name} = result[\"value\"].data"));
             }
             PatternChannel::Own { name: function, buffer } => {
-                self.own(function, &roi);
-                let (buffer, entry) = entry_of(buffer);
-                self.line(format!("{name} = result[{}].data{entry}", quoted(buffer)));
+                self.own(function, buffer, "FRAME", &roi);
             }
         }
         self.transform(query.transform);
         Ok(())
     }
 
-    /// A function of the session, which the script does not know.
-    fn own(&mut self, function: &str, roi: &str) {
+    /// A picture of a function of the session, which the script does not know.
+    fn own(&mut self, function: &str, channel: &str, shape: &str, roi: &str) {
         let constant = format!("{}_FUNCTION", self.name.to_uppercase());
         self.definitions.push(format!(
             "# {} is a function of the session, which this script does not know: put it here.\n\
@@ -248,6 +247,10 @@ impl Shot {
         let words = format!("set {constant} in this script to the function '{function}'");
         self.line(format!("if {constant} is None:\n    raise SystemExit({})", quoted(&words)));
         self.run(&constant, roi);
+        self.pieces.insert("entry_of");
+        let (buffer, entry) = entry_of(channel);
+        let name = &self.name;
+        self.line(format!("{name} = entry_of(result[{}], {shape}, {entry})", quoted(buffer)));
     }
 
     fn transform(&mut self, transform: Transform) {
@@ -321,11 +324,8 @@ fn index(slice: &[usize]) -> String {
     slice.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a buffer, and the index of an entry where it has several: `intensity[1]`.
-fn entry_of(buffer: &str) -> (&str, String) {
-    let entry = buffer.strip_suffix(']').and_then(|text| text.rsplit_once('['));
-    match entry.and_then(|(name, i)| Some((name, i.parse::<usize>().ok()?))) {
-        Some((name, i)) => (name, format!("[..., {i}]")),
-        None => (buffer, String::new()),
-    }
+/// The name of a buffer, and the number of an entry, which channels say where there are several: `intensity[1]`.
+fn entry_of(channel: &str) -> (&str, usize) {
+    let entry = channel.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+    entry.and_then(|(name, i)| Some((name, i.parse().ok()?))).unwrap_or((channel, 0))
 }
