@@ -247,16 +247,29 @@ def test_positions_without_data(frames, opened, tmp_path):
         "pattern mean": pattern(),
         "pattern std of a region": pattern(REGION, "std"),
     }
+    expected = check_incomplete(dataset, queries, tmp_path / "run")
+    assert np.isnan(expected["sum"]).sum() == 3
+
+
+def test_regions_without_data(frames, opened, tmp_path):
+    with pytest.warns(ff.warnings.DataSetWarning, match="sync_offset"):
+        dataset = opened(frames, nav_shape=NAV, sync_offset=2)
+    place = [shape("point", y=NAV[0] - 1, x=NAV[1] - 1)]
+    queries = {f"pattern {name}": pattern(place, name) for name in PATTERN_CHANNELS}
+    expected = check_incomplete(dataset, queries, tmp_path / "run")
+    assert all(np.isnan(values).all() for values in expected.values())
+
+
+def check_incomplete(dataset, queries, folder):
     client = Client(dataset)
     expected = {name: client.array(query) for name, query in queries.items()}
-    assert np.isnan(expected["sum"]).sum() == 3
-    script = script_of(client, queries)
-    folder = tmp_path / "run"
     folder.mkdir()
-    # Three positions have no frame, of which runs warn.
-    run("import warnings\nwarnings.simplefilter('ignore')\n" + script, folder)
+    # Some positions have no frame, of which runs warn.
+    silence = "import warnings\nwarnings.simplefilter('ignore')\n"
+    run(silence + script_of(client, queries), folder)
     for name, found in arrays_of(queries, folder).items():
         agree(name, found, expected[name])
+    return expected
 
 
 def test_arrays_of_weights_are_in_the_script(frames, opened, tmp_path):

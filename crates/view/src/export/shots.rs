@@ -202,35 +202,40 @@ impl Shot {
             roi = "roi=roi".to_owned();
             n_frames = "np.count_nonzero(roi)";
         }
-        match &query.channel {
+        let (udf, buffer) = match &query.channel {
             PatternChannel::Sum | PatternChannel::Mean => {
                 self.imports.insert(("udf.sum", "SumUDF"));
-                self.run("SumUDF(dtype=\"float64\")", &roi);
-                self.line(format!("{name} = result[\"intensity\"].data"));
-                if query.channel == PatternChannel::Mean {
-                    if about.n_missing > 0 {
-                        // Not all positions have a frame.
-                        self.imports.insert(("udf.stddev", "StdDevUDF"));
-                        self.run("StdDevUDF()", &roi);
-                        n_frames = "np.ravel(result[\"num_frames\"].data)[0]";
-                    }
-                    self.line(format!("{name} = {name} / {n_frames}"));
-                }
+                ("SumUDF(dtype=\"float64\")", "intensity")
             }
             PatternChannel::Std => {
                 self.imports.insert(("udf.stddev", "StdDevUDF"));
-                self.run("StdDevUDF()", &roi);
-                self.line(format!("{name} = result[\"std\"].data"));
+                ("StdDevUDF()", "std")
             }
             PatternChannel::Max => {
                 self.pieces.insert("FrameMax");
                 self.imports.insert(("udf", "UDF"));
-                self.run("FrameMax()", &roi);
-                self.line(format!("{name} = result[\"value\"].data"));
+                ("FrameMax()", "value")
             }
             PatternChannel::Own { name: function, buffer } => {
                 self.own(function, buffer, "FRAME", &roi);
+                self.transform(query.transform);
+                return Ok(());
             }
+        };
+        self.run(udf, &roi);
+        self.line(format!("{name} = result[{}].data", quoted(buffer)));
+        if about.n_missing > 0 {
+            // Not all positions have a frame, and perhaps none of these.
+            if query.channel != PatternChannel::Std {
+                self.imports.insert(("udf.stddev", "StdDevUDF"));
+                self.run("StdDevUDF()", &roi);
+            }
+            self.line("n_frames = np.ravel(result[\"num_frames\"].data)[0]");
+            self.line(format!("{name} = np.where(n_frames > 0, {name}, np.nan)"));
+            n_frames = "n_frames";
+        }
+        if query.channel == PatternChannel::Mean {
+            self.line(format!("{name} = {name} / {n_frames}"));
         }
         self.transform(query.transform);
         Ok(())
