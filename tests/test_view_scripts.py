@@ -198,6 +198,19 @@ def test_what_is_not_finite_counts_where_it_has_weight(frames, opened, tmp_path)
     check(opened(values), queries, tmp_path / "run", of_integers=False)
 
 
+def test_infinite_pixels_where_coordinates_are_0(frames, opened, tmp_path):
+    """Sparse masks do not count what is infinite times 0."""
+    values = frames.astype(np.float32)
+    values[0, 1, 0, 4], values[2, 3, 5, 0] = np.inf, -np.inf
+    queries = {
+        f"com {part} {centre}": scan((), {"kind": "com", "part": part, "centre": centre})
+        for part in ("y", "x")
+        for centre in ("mean", {"at": [7.5, 8.0]})
+    }
+    queries["idpc"] = scan((), "idpc")
+    check(opened(values), queries, tmp_path / "run", of_integers=False)
+
+
 def test_wedges_that_go_back_are_those_of_the_viewer(frames, opened, tmp_path):
     about = {"cy": 3, "cx": 4, "ri": 0, "ro": 3}
     angles = ((0, 90), (360, 90), (360, -270), (370, -10), (400, -360), (90, 450))

@@ -135,14 +135,15 @@ def vectors(moments, frame, centre, rotation, flip_y):
 
     Moments are the sums under the detector: of the pixels, of these times y, and times x. A centre
     of None is the mean of all centres of mass. Frames without intensity have theirs at the centre,
-    or in the middle.
+    or in the middle; those whose sum is not finite have none.
     """
     total, *first = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
     if len(first) == 1:  # frames are lines
         first = [np.zeros_like(total), *first]
     origin = [n // 2 for n in (1, *frame)[-2:]] if centre is None else centre
     with np.errstate(divide="ignore", invalid="ignore"):
-        centres = [moment / total for moment in first]
+        # Pixels of row 0 count nothing times y, not even infinite ones.
+        centres = [np.where(np.isfinite(total), moment / total, np.nan) for moment in first]
     y, x = (np.where(total == 0, at, c) - at for c, at in zip(centres, origin, strict=True))
     if flip_y:
         y = -y
