@@ -281,6 +281,20 @@ def check_profiles(
         assert found[f"{name} by keys"] == found[name][:3]
 
 
+def test_rows_and_columns_may_have_other_units(scan: Path) -> None:
+    """Along a line, lengths are those of both axes; rings of pixels have none; places have both."""
+    steps = ("--scan-step", "0.5nm,0.25nm", "--pixel-size", "2mrad,0.5eV")
+    with viewer(scan, *steps) as (link, _):
+        found = drive("units.mjs", url=link, line=[[2, 3], [10, 3]])
+    assert found["errors"] == []
+    assert found["Line profile"] == [8 * 0.5, "nm"]
+    radius, words = found["Radial profile"]
+    assert words == "radius, px"
+    assert radius == np.floor(np.hypot(SCAN[0] // 2, SCAN[1] // 2) + 0.5)
+    assert found["scan"] == "1, 1 nm"
+    assert found["pattern"] == "4 mrad, 2 eV"
+
+
 # --- How soon it follows -------------------------------------------------------------------------
 
 

@@ -35,6 +35,23 @@ export function valueOn(axis: Axis | undefined, index: number): number {
     return isCalibrated(axis) ? axis.offset + index * axis.scale : index;
 }
 
+/** Places on axes in words, with a unit for each, or for all if it is the same; none if no axis is calibrated. */
+export function placeWords(axes: Axis[], at: number[]): string {
+    if (!axes.some(isCalibrated)) return "";
+    const units = axes.map(unitOf);
+    const values = axes.map((axis, i) => short(valueOn(axis, at[i]!)));
+    if (new Set(units).size === 1) return `${values.join(", ")} ${units[0]}`;
+    return values.map((value, i) => `${value} ${units[i]}`).join(", ");
+}
+
+/** How long a pixel is along rows and columns: in their unit if they share one, else in pixels. */
+export function pixelSize(axes: Axis[]): { y: number; x: number; unit: string } {
+    const x = axes[axes.length - 1];
+    const y = axes[axes.length - 2] ?? x;
+    if (!isCalibrated(y) || !isCalibrated(x) || unitOf(y) !== unitOf(x)) return { y: 1, x: 1, unit: "px" };
+    return { y: Math.abs(y.scale), x: Math.abs(x.scale), unit: unitOf(x) };
+}
+
 /** A bar of a round length: how long it is on the screen, and in words. */
 export function scaleBar(view: View, axis: Axis | undefined): { length: number; words: string } {
     const scale = isCalibrated(axis) ? Math.abs(axis.scale) : 1;

@@ -1,7 +1,7 @@
 // One half of the viewer: a picture, what is computed for it, and what is drawn on it.
 
 import { el, short, toggle } from "../dom.ts";
-import { isCalibrated, unitOf, valueOn } from "../overlay/scales.ts";
+import { pixelSize, placeWords } from "../overlay/scales.ts";
 import { centreOf } from "../overlay/shapes.ts";
 import type { Norm } from "../picture/colour.ts";
 import { isVector, scalars } from "../picture/decode.ts";
@@ -222,18 +222,20 @@ export class PanePanel {
         const { line, display } = this.viewer.state[this.pane];
         const log = display.scale === "log";
         const axes = this.axes();
-        const axis = axes[axes.length - 1];
-        const scale = isCalibrated(axis) ? Math.abs(axis.scale) : 1;
-        const unit = unitOf(axis);
+        const size = pixelSize(axes);
         this.lineBox.hidden = line === null;
         if (line) {
             const { x, y } = along(field, line);
-            this.linePlot.show({ x: x.map((value) => value * scale), y }, { xWords: unit, log });
+            const [dy, dx] = [line[1][0] - line[0][0], line[1][1] - line[0][1]];
+            const scale = Math.hypot(dy * size.y, dx * size.x) / (Math.hypot(dy, dx) || 1);
+            this.linePlot.show({ x: x.map((value) => value * scale), y }, { xWords: size.unit, log });
         }
         if (!picture.line && this.radialBox.open) {
             const shape = shapesOn(this.viewer.state, this.pane)[this.viewer.selected[this.pane]]?.shape;
             const centre = axes === picture.axes || !shape || shape.kind === "array" ? this.viewer.middle(this.pane) : centreOf(shape);
             const { x, y } = radial(field, centre[0], centre[1]);
+            // Rings are circles of pixels.
+            const [scale, unit] = Math.abs(size.y - size.x) <= 1e-3 * size.x ? [size.x, size.unit] : [1, "px"];
             const radii = shape?.kind === "disk" ? [shape.r] : shape?.kind === "ring" || shape?.kind === "wedge" ? [shape.ri, shape.ro] : [];
             this.radialPlot.show({ x: x.map((value) => value * scale), y }, { xWords: `radius, ${unit}`, log, marks: axes === picture.axes ? [] : radii.map((r) => r * scale) });
         }
@@ -252,13 +254,10 @@ export class PanePanel {
             this.readout.textContent = "";
             return;
         }
-        const axes = this.axes();
-        const [axisY, axisX] = [axes[axes.length - 2], axes[axes.length - 1]];
+        const axes = this.axes().slice(picture.line ? -1 : -2);
         const parts = [picture.line ? `x ${x}` : `y ${y}, x ${x}`];
-        if (isCalibrated(axisX)) {
-            const on = [axisY, axisX].slice(picture.line ? 1 : 0).map((axis) => short(valueOn(axis, axis === axisX ? x : y)));
-            parts.push(`${on.join(", ")} ${unitOf(axisX)}`);
-        }
+        const place = placeWords(axes, [y, x].slice(-axes.length));
+        if (place) parts.push(place);
         const numbers = picture.planes.map((plane) => plane[i * picture.cols + j]!);
         const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : short(value, 6)));
         parts.push(words.join(", "));
