@@ -157,8 +157,8 @@ def signal_last(result: Labelled) -> tuple[npt.NDArray[Any], tuple[Axis, ...], i
 def dimensions(results: list[Labelled]) -> list[tuple[str, ...]]:
     """Names of the axes of all results: two axes have the same one only if they are the same.
 
-    They are names in files and of folders: none has a slash in it, is that of a result or of a mask,
-    or means a folder itself, the one that holds it, or what describes a Zarr group.
+    They are names in files and of folders: none has a slash in it, is that of a result or of a
+    mask, or means a folder itself, the one that holds it, or what describes a Zarr group.
     """
     known: dict[str, Axis] = {}
     taken = {name for each in results for name in (each.name, each.name + VALID, "valid")}
