@@ -16,6 +16,43 @@ def ctx():
     return ff.Context.make_with("inline")
 
 
+class Ends(ff.UDF):
+    """Fills its results at the end of a partition."""
+
+    def get_result_buffers(self):
+        return {"yx": self.buffer("nav", (2,), int), "place": self.buffer("nav", (6,), int)}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.place[0] = 1
+
+    @ff.compiled
+    def postprocess(self):
+        self.results.yx[:] = self.meta.coordinates
+        self.results.place[:, 1] = self.meta.slice.origin[0]
+        self.results.place[:, 2] = self.meta.slice.shape[0]
+        self.results.place[:, 3] = self.meta.sig_slice.shape[1] + self.meta.slice.origin[2]
+        self.results.place[:, 4] = self.meta.partition_shape.nav[0]
+        self.results.place[:, 5] = self.params.number
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+def test_the_end_of_a_partition_knows_all_its_frames(ctx, with_roi):
+    roi = np.arange(6).reshape(2, 3) % 4 != 1 if with_roi else None
+    number = np.arange(6.0).reshape(2, 3)
+    found = both(
+        ctx,
+        DATA,
+        Ends,
+        params=lambda: {"number": ff.UDF.aux_data(number, "nav", dtype="float64")},
+        options={"num_partitions": 2},
+        roi=roi,
+    )
+    selected = np.ones((2, 3), bool) if roi is None else roi
+    np.testing.assert_array_equal(found["yx"], np.argwhere(selected))
+    np.testing.assert_array_equal(found["place"][:, 5], number[selected])
+
+
 @ff.compiled
 def factorial(n):
     return 1 if n < 2 else n * factorial(n - 1)

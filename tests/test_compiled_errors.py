@@ -122,6 +122,14 @@ def test_at_the_end_of_a_partition_and_in_merge(ctx):
         results(ctx, DATA, Merges())
     assert "merge" in " ".join(caught.value.__notes__)
 
+    class Asks(Merges):
+        @ff.compiled
+        def merge(self, dest, src):
+            dest.x[:] = self.meta.partition_shape.nav[0]
+
+    with pytest.raises(UDFError, match=r"knows no .*partition_shape; it knows: dataset_shape"):
+        results(ctx, DATA, Asks())
+
 
 LISTED, THING = [1, 2], object()
 

@@ -141,6 +141,26 @@ def test_aux_data_and_buffers_that_are_not_numbers_stay_on_the_host(ctx, machine
     np.testing.assert_array_equal(result["scaled"].data, np.broadcast_to(expected, (*NAV, 2)))
 
 
+@pytest.mark.parametrize("base", [Tiles, Frames])
+def test_meta_is_of_the_partition_where_buffers_are_whole(ctx, machine, dataset, base):
+    class Ends(base):
+        def get_result_buffers(self):
+            return {**super().get_result_buffers(), "yx": self.buffer("nav", (2,), int)}
+
+        def postprocess(self):
+            assert tuple(self.meta.slice.shape) == tuple(self.meta.partition_shape)
+            assert self.meta.tiling_scheme_idx is None
+            self.results.yx[:] = self.meta.coordinates
+
+        def merge(self, dest, src):
+            super().merge(dest, src)
+            dest.yx[:] = src.yx
+
+    result = ctx.run_udf(dataset, Ends())
+    assert ran(result) == {"cupy 0 cuda"}
+    np.testing.assert_array_equal(result["yx"].raw_data, np.argwhere(np.ones(NAV)))
+
+
 def test_forbuf_takes_anything_to_either_side(machine):
     udf, host = UDF(), np.arange(6.0)
     there = fake_cupy.asarray(host)

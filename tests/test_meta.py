@@ -77,6 +77,51 @@ def test_meta_in_every_hook(ctx, dataset, data, roi):
     assert np.array_equal(result["x"].raw_data, data[roi].sum(axis=(1, 2)).astype(np.float32))
 
 
+@pytest.mark.parametrize("method", ["process_frame", "process_tile", "process_partition"])
+@pytest.mark.parametrize("with_roi", [False, True])
+def test_meta_is_of_the_partition_where_buffers_are_whole(ctx, data, roi, method, with_roi):
+    class Ends(UDF):
+        def get_result_buffers(self):
+            yx = {name: self.buffer("nav", (2,), int) for name in ("task", "before", "after")}
+            return {**yx, "width": self.buffer("sig", dtype=int)}
+
+        def look(self):
+            meta = self.meta
+            if meta.slice is not None:
+                assert tuple(meta.slice.shape) == tuple(meta.partition_shape)
+                assert len(meta.coordinates) == meta.partition_shape[0]
+            assert meta.tiling_scheme_idx is None
+            assert meta.sig_slice.get() == (slice(0, 10), slice(0, 12))
+            return meta.coordinates
+
+        def get_task_data(self):
+            return {"yx": self.look()}
+
+        def preprocess(self):
+            self.results.before[:] = self.look()
+
+        def postprocess(self):
+            self.results.task[:] = self.task_data.yx
+            self.results.after[:] = self.look()
+            self.results.width[:] = np.arange(12)[self.meta.sig_slice.get()[1]]
+
+        def cleanup(self):
+            self.look()
+
+        def merge(self, dest, src):
+            for name, array in src.items():
+                getattr(dest, name)[:] = array
+
+    setattr(Ends, method, lambda self, pixels: None)
+    dataset = ctx.load("memory", data=data, num_partitions=4, tileshape=(3, 5, 4))
+    roi = roi if with_roi else None
+    result = ctx.run_udf(dataset, Ends(), roi=roi)
+    expected = np.argwhere(np.ones((6, 7), bool) if roi is None else roi)
+    for name in ("task", "before", "after"):
+        assert np.array_equal(result[name].raw_data, expected)
+    assert np.array_equal(result["width"].data, np.tile(np.arange(12), (10, 1)))
+
+
 @POSITIONS_WITHOUT_DATA
 def test_positions_without_data_never_become_valid(ctx, data):
     class Mirror(Simple):

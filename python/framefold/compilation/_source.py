@@ -166,8 +166,13 @@ def end_entry(wanted: Wanted) -> Any:
     """What is called at the end of a partition."""
     assert wanted.postprocess is not None
     entry = Entry(wanted)
+    entry.line(f"first = load(block + {8 * FIRST})")
+    for axis in range(wanted.n_sig):
+        slot = wanted.shape_slot + wanted.n_nav + axis
+        entry.line(f"o{axis}, s{axis} = 0, load(block + {8 * slot})")
     results = _result_members(entry, wanted.buffers, "tile")
-    instance = _instance(entry, wanted, results, _self_members(entry, wanted), None, None)
+    n_frames = f"load(block + {8 * N_FRAMES})"
+    instance = _instance(entry, wanted, results, _self_members(entry, wanted), "0", n_frames)
     entry.line(f"instance = {instance}")
     options = options_of(wanted.postprocess) or Options()
     entry.line(f"{entry.give(_types.dispatcher(wanted.postprocess, options), 'end')}(instance)")
@@ -266,7 +271,7 @@ def _instance(
         for member in given:
             if member.aux:
                 if frame is None or n_frames is None:
-                    bad[member.name] = "AUX data, which only functions that process data have"
+                    bad[member.name] = "AUX data, which is there while a partition is processed"
                     continue
                 inner[member.name] = _aux(entry, wanted, member, frame, n_frames)
             elif member.name not in bad:
@@ -298,8 +303,7 @@ def _aux(
     address = f"load(block + {8 * slot})"
     if member.aux == "nav":
         step = " * ".join([str(dtype.itemsize), *shape[1:]])
-        one = wanted.method == "frame"
-        shape = (shape[1:] or ["1"]) if one else [n_frames, *shape[1:]]
+        shape = (shape[1:] or ["1"]) if frame == "i" else [n_frames, *shape[1:]]
         array = _types.array_type(dtype, len(shape), writeable=False)
         return array, entry.view(array, f"{address} + (first + {frame}) * {step}", shape)
     if member.aux == "sig" and wanted.method != "frame":
@@ -337,13 +341,15 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
     if "dataset_shape" in wanted.names:
         shape = {"nav": (numbers[0], nav), "sig": (numbers[1], sig)}
         made["dataset_shape"] = part("self.meta.dataset_shape", shape)
-    if "partition_shape" in wanted.names and not wanted.makes_frames:
-        shape = {
-            "nav": (nt.UniTuple(nt.intp, 1), f"(load(block + {8 * N_FRAMES}),)"),
-            "sig": (numbers[1], sig),
-        }
-        made["partition_shape"] = part("self.meta.partition_shape", shape)
+    of_partition = ""
     if frame is not None and n_frames is not None:
+        of_partition = "coordinates, slice, sig_slice, partition_shape, "
+        if "partition_shape" in wanted.names:
+            shape = {
+                "nav": (nt.UniTuple(nt.intp, 1), f"(load(block + {8 * N_FRAMES}),)"),
+                "sig": (numbers[1], sig),
+            }
+            made["partition_shape"] = part("self.meta.partition_shape", shape)
         origin = _tuple([f"o{axis}" for axis in range(n_sig)])
         lengths = _tuple([f"s{axis}" for axis in range(n_sig)])
         if "sig_slice" in wanted.names:
@@ -359,12 +365,10 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
         if "coordinates" in wanted.names:
             array = nt.Array(nt.intp, 2, "C")
             made["coordinates"] = array, _coordinates(entry, wanted, nav, frame, n_frames)
-    of_run = "" if wanted.makes_frames else "coordinates, slice, sig_slice, partition_shape, "
     kind = _types.Members(
         "self.meta",
         {key: value[0] for key, value in made.items()},
-        about=f"; of self.meta, compiled code has {of_run}dataset_shape, input_dtype and "
-        f"dataset_dtype",
+        knows=f"{of_partition}dataset_shape, input_dtype and dataset_dtype",
     )
     return kind, entry.members(kind, {key: value[1] for key, value in made.items()})
 

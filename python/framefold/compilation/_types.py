@@ -62,9 +62,12 @@ class Members(nt.Type):  # type: ignore[misc]
         methods: dict[str, Any] | None = None,
         bad: dict[str, str] | None = None,
         about: str = "",
+        knows: str = "",
     ) -> None:
         self.title, self.members = title, members
         self.methods, self.bad, self.about = methods or {}, bad or {}, about
+        #: What there would be, if only names that the code asks for are members.
+        self.knows = knows
         super().__init__(name=f"framefold.{title}#{next(_numbers)}")
 
 
@@ -95,7 +98,7 @@ class MembersAttributes(AttributeTemplate):  # type: ignore[misc]
             return None
         if name in value.bad:
             raise TypingError(f"{value.title}.{name} is {value.bad[name]}")
-        known = ", ".join((*value.members, *value.methods)) or "none"
+        known = value.knows or ", ".join((*value.members, *value.methods)) or "none"
         raise TypingError(
             f"compiled code knows no {value.title}.{name}; it knows: {known}{value.about}"
         )

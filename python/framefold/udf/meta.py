@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class UDFMeta:
-    """Meta information about the current run, available as ``self.meta`` in a UDF."""
+    """Meta information about the current run, available as ``self.meta`` in a UDF.
+
+    What is processed is the frame or tile in ``process_…``, the whole partition in the other
+    methods of a worker (``get_task_data``, ``preprocess``, ``postprocess``, ``cleanup``), where the
+    result buffers are whole, too, and all selected frames on the main side.
+    """
 
     def __init__(
         self,
@@ -29,8 +34,6 @@ class UDFMeta:
         input_dtype: npt.DTypeLike,
         roi: npt.NDArray[np.bool_] | None,
         tiling_scheme: TilingScheme | None = None,
-        partition: tuple[int, int] | None = None,
-        cursor: TileCursor | None = None,
         merged: npt.NDArray[np.bool_] | None = None,
         corrections: CorrectionSet | None = None,
         positions: npt.NDArray[np.intp] | None = None,
@@ -42,8 +45,9 @@ class UDFMeta:
         self._input_dtype: np.dtype[Any] = np.dtype(input_dtype)
         self._roi = roi
         self._tiling_scheme = tiling_scheme
-        self._partition = partition
-        self._cursor = cursor
+        self._partition: tuple[int, int] | None = None
+        #: Where the current frame or tile is; None where none is processed.
+        self._cursor: TileCursor | None = None
         self._merged = merged
         self._corrections = corrections
         self._positions = positions
@@ -52,12 +56,11 @@ class UDFMeta:
         #: Shapes of slices by number of frames and of the signal slice: few, and asked for often.
         self._shapes: dict[tuple[int, int], Shape] = {}
 
-    def _for_partition(self, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
+    def _for_partition(self, start: int, stop: int) -> UDFMeta:
         """The same for a partition of the run."""
         made = UDFMeta.__new__(UDFMeta)
         made.__dict__.update(self.__dict__)
         made._partition = (start, stop)
-        made._cursor = cursor
         return made
 
     @property
@@ -111,7 +114,10 @@ class UDFMeta:
         """
         cursor = self._cursor
         if cursor is None:
-            return None
+            if self._partition is None:
+                return None
+            origin = (self._partition[0], *(0 for _ in self._dataset_shape.sig))
+            return Slice._of(origin, self.partition_shape)
         sig, start = self._sig_slice(), cursor.start
         key = (cursor.stop - start, cursor.slice_index)
         shape = self._shapes.get(key)
@@ -122,7 +128,7 @@ class UDFMeta:
 
     @property
     def sig_slice(self) -> Slice:
-        """The signal part of :attr:`slice`."""
+        """The signal part of :attr:`slice`; the whole frame where no tile is processed."""
         return self._sig_slice()
 
     @property
@@ -131,9 +137,9 @@ class UDFMeta:
         return self._tiling_scheme
 
     @property
-    def tiling_scheme_idx(self) -> int:
-        """The number of :attr:`sig_slice` in the tiling scheme."""
-        return 0 if self._cursor is None else self._cursor.slice_index
+    def tiling_scheme_idx(self) -> int | None:
+        """The number of :attr:`sig_slice` in the tiling scheme; None where no tile is processed."""
+        return None if self._cursor is None else self._cursor.slice_index
 
     @property
     def coordinates(self) -> npt.NDArray[np.int_]:
@@ -143,10 +149,10 @@ class UDFMeta:
         """
         nav = self._dataset_shape.nav.to_tuple()
         cursor = self._cursor
-        if cursor is None:
-            start, stop = 0, self._dataset_shape.nav.size
-        else:
+        if cursor is not None:
             start, stop = cursor.start, cursor.stop
+        else:
+            start, stop = self._partition or (0, self._dataset_shape.nav.size)
         selected = self._selected()
         if stop - start == 1 and cursor is not None:
             position = start if selected is None else int(selected[start])

@@ -386,7 +386,6 @@ class RunDescription:
         array_backend: str,
         start: int,
         stop: int,
-        cursor: TileCursor,
         *,
         on_device: bool = False,
     ) -> UDFMeta:
@@ -396,7 +395,7 @@ class RunDescription:
             scheme = self.device_scheme if on_device else self.tiling_scheme
             meta = self.bridge.meta(tiling_scheme=scheme, array_backend=array_backend)
             self._metas[array_backend, on_device] = meta
-        return meta._for_partition(start, stop, cursor)
+        return meta._for_partition(start, stop)
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
         """The worker for the selected frames ``start`` to ``stop``."""
@@ -425,8 +424,8 @@ class PartitionTask:
         kinds = version.aux
         aux = bridge.aux_for(start, stop, version.aux)
         on_device = self.device is not None
-        meta = run.meta(format_, start, stop, self.cursor, on_device=on_device)
-        self.udf = bridge.copy_with(meta, aux, version.udf)
+        self.meta = run.meta(format_, start, stop, on_device=on_device)
+        self.udf = bridge.copy_with(self.meta, aux, version.udf)
         self.buffers = declared_buffers(self.udf)
         if self.device is None:
             self.arrays = allocate(self.buffers, bridge.shape, stop - start)
@@ -479,9 +478,11 @@ class PartitionTask:
             for name, view in aux.items()
         ]
         self.aux = aux
+        self.meta._cursor = self.cursor  # from now on, the engine moves it from tile to tile
 
     def finish(self) -> tuple[Arrays, int]:
         """Post-process; returns the partial result and its size in bytes."""
+        self.meta._cursor = None
         # User code may have set the shape of what it was shown.
         self.arrays = _in_shape(self.buffers, self.arrays, self.bridge.shape, self.partition)
         self.udf.results.__dict__.update(_views(self.arrays))

@@ -152,8 +152,7 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
     bridge = run.bridge
     n_selected = bridge.n_selected
     aux = bridge.aux_for(0, n_selected, version.aux)
-    cursor: Any = SimpleNamespace(start=0, stop=n_selected, slice_index=0)
-    meta = run.meta(bridge.array_backend, 0, n_selected, cursor)
+    meta = run.meta(bridge.array_backend, 0, n_selected)
     udf = bridge.copy_with(meta, aux, version.udf)
     process = to_compile(udf, bridge.method)
     assert process is not None
@@ -367,8 +366,9 @@ def _run_again(
             for name, array in bridge.aux_for(start, stop).items()
         }
     )
+    udf.meta = run.meta(bridge.array_backend, start, stop)
     cursor: Any = SimpleNamespace(start=first, stop=last, slice_index=given["slice_index"])
-    udf.meta = run.meta(bridge.array_backend, start, stop, cursor)
+    udf.meta._cursor = cursor
     getattr(udf, PROCESS_METHODS[bridge.method])(
         _pixels(bridge, given, frame if one else None, one)
     )
