@@ -104,6 +104,59 @@ def test_what_is_masked_in_results_is_not_valid(ctx, dataset):
     assert level.masked_data.count() == 2
 
 
+class Whole(UDF):
+    """Whole numbers, of which some may be under a mask."""
+
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.results.x[:] = frame.sum()
+
+    def get_results(self):
+        x = self.results.x
+        return {"x": self.with_mask(np.where(x % 3, x, -999), x % 3 != 0)} if self.params.at else {}
+
+
+class Given(UDF):
+    """What it was given."""
+
+    def get_result_buffers(self):
+        return {"y": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.y[:] = self.params.x
+
+
+@POSITIONS_WITHOUT_DATA
+@pytest.mark.parametrize("cut", ["region", "offset"])
+def test_functions_of_results_see_what_is_valid(ctx, data, cut):
+    sums = data.sum(axis=(2, 3), dtype=float)
+    roi, offset = sums % 4 == 1, 5 * (cut == "offset")
+    dataset = ctx.load("memory", data=data, sync_offset=offset)
+    given = {"roi": roi} if cut == "region" else {}
+    expected = sums[roi] if cut == "region" else sums.reshape(-1)[offset:]
+    for function, value in ((np.mean, expected.mean()), (None, expected), (np.negative, -expected)):
+        udf = Given(x=ff.from_result(Whole(at=False), "x", function))
+        found = ctx.run_udf(dataset, udf, **given)["y"].raw_masked_data.compressed()
+        np.testing.assert_array_equal(found, np.broadcast_to(value, found.shape))
+    nothing = ff.from_result(Whole(at=False), "x", lambda x: x[x.mask].max())
+    with pytest.raises(InvalidArgumentError, match=r"returned a masked element.*np\.ma"):
+        ctx.run_udf(dataset, Given(x=nothing), **given)
+
+
+def test_a_pass_reads_no_elements_that_are_not_valid(ctx, dataset, data):
+    sums, whole = data.sum(axis=(2, 3)), Whole(at=True)
+    bad = sums % 3 == 0
+    for function in (None, np.negative):
+        with pytest.raises(InvalidArgumentError, match=rf"{bad.sum()} elements .*filled\(0\)"):
+            ctx.run_udf(dataset, Given(x=ff.from_result(whole, "x", function)))
+    found = ctx.run_udf(dataset, Given(x=ff.from_result(whole, "x", lambda x: x.filled(0))))
+    np.testing.assert_array_equal(found["y"].data, np.where(bad, 0, sums))
+    found = ctx.run_udf(dataset, Given(x=ff.from_result(whole, "x")), roi=~bad)
+    np.testing.assert_array_equal(found["y"].raw_data, sums[~bad])
+
+
 def test_auxiliary_data_have_to_fit():
     with pytest.raises(InvalidArgumentError, match="70000, which int16 cannot"):
         UDF.aux_data([1, 70000], kind="nav", dtype="int16")

@@ -167,10 +167,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
             part = slice(None) if self._valid is None else self._valid
             full[self._selected()] = self._custom_mask[part]
             return full.reshape(data.shape)
-        nav = _memory.zeros((self._shape.nav.size,), bool)
-        nav[self._selected()] = True
-        nav = nav.reshape(tuple(self._shape.nav) + (1,) * (data.ndim - len(self._shape.nav)))
-        return np.broadcast_to(nav, data.shape)
+        return np.broadcast_to(self._merged(data.ndim), data.shape)
 
     @property
     def masked_data(self) -> np.ma.MaskedArray[Any, Any]:
@@ -181,6 +178,14 @@ class BufferWrapper(NDArrayOperatorsMixin):
     def raw_masked_data(self) -> np.ma.MaskedArray[Any, Any]:
         """:attr:`raw_data` as a masked array in which invalid elements are masked."""
         return np.ma.MaskedArray(self.raw_data, mask=~self._valid_raw())
+
+    def _merged(self, n_dims: int) -> npt.NDArray[np.bool_]:
+        """Which elements frames were merged into: broadcasts to arrays of so many axes."""
+        if self.kind != "nav" or self._shape is None:
+            return np.array(self._valid is None or self._valid.any())
+        nav = _memory.zeros((self._shape.nav.size,), bool)
+        nav[self._selected()] = True
+        return nav.reshape(tuple(self._shape.nav) + (1,) * (n_dims - len(self._shape.nav)))
 
     def _valid_raw(self) -> npt.NDArray[np.bool_]:
         """Whether each element of :attr:`raw_data` is a result, of a frame that was merged."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
-from framefold.common._masked import refuse_masked
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
 
@@ -32,9 +32,10 @@ def from_result(udf: UDF, name: str, function: Callable[[Any], Any] | None = Non
         Of the result.
     function
         What is made of the result before it is passed on: called on the main side with a copy of
-        the whole array, of shape ``(*nav, *extra_shape)`` or ``(*sig, *extra_shape)``. An array
-        that it returns has the same axes of the scan or of frames in front; anything that is not
-        an array becomes the parameter as it is.
+        the whole array, of shape ``(*nav, *extra_shape)`` or ``(*sig, *extra_shape)``; a masked
+        array if some elements are not valid, as outside of a ROI. An array that it returns has the
+        same axes of the scan or of frames in front, and no masked element where the next pass
+        reads; anything that is not an array becomes the parameter as it is.
 
     Returns
     -------
@@ -97,24 +98,47 @@ class FromResult:
         Raises
         ------
         InvalidArgumentError
-            If the function returns an array with other axes.
+            If the function returns an array with other axes, or an element that the next pass
+            reads is masked.
         """
-        data = np.array(result.data)
+        data, valid = np.array(result.data), result.valid_mask
+        if not valid.all():
+            data = np.ma.MaskedArray(data, mask=~valid)
         kind, n_own = result.kind, data.ndim - len(result.extra_shape)
         made = data if self.function is None else self.function(data)
         if not isinstance(made, np.ndarray):
             return made
-        if kind == "single":
-            return made
-        refuse_masked(f"what the function of {self!r} returned", made)
+        if made is np.ma.masked:
+            raise InvalidArgumentError(
+                f"the function of {self!r} returned a masked element; expected a number or an "
+                f"array: a result with elements that are not valid is a masked array, of which "
+                f"np.median and others make nothing; use those of np.ma"
+            )
         axes = data.shape[:n_own]
-        if made.shape[:n_own] != axes:
+        if kind != "single" and made.shape[:n_own] != axes:
             raise InvalidArgumentError(
                 f"the function of {self!r} returned an array of shape {made.shape}, but the result "
                 f"is of kind {kind!r}, so the first axes must be {axes}; return a tuple, a number "
                 f"or a list for a parameter that is the same for all"
             )
+        made = self._unmasked(made, result)
+        if kind == "single":
+            return made
         return UDF.aux_data(made, kind=kind, extra_shape=made.shape[n_own:], dtype=made.dtype)
+
+    def _unmasked(self, made: npt.NDArray[Any], result: BufferWrapper) -> npt.NDArray[Any]:
+        """The array without its mask, if nothing is masked that the next pass reads."""
+        if not isinstance(made, np.ma.MaskedArray):
+            return made
+        masked = made.recordmask & result._merged(made.ndim)
+        if masked.any():
+            first = tuple(np.argwhere(masked)[0].tolist())
+            raise InvalidArgumentError(
+                f"{self!r}: {np.count_nonzero(masked)} elements that the next pass reads are not "
+                f"valid, the first at {first}; give from_result a function that fills them, such "
+                f"as lambda result: result.filled(0)"
+            )
+        return np.ma.getdata(made)
 
     def _no_value(self) -> NoReturn:
         raise InvalidArgumentError(
