@@ -361,6 +361,40 @@ def test_options_may_have_names_that_the_command_line_uses(tmp_path, path, data)
                 np.testing.assert_allclose(found, factor * total, rtol=1e-6)
 
 
+def test_the_command_line_says_what_user_code_said(tmp_path, path):
+    info = tmp_path / "off-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: off\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[framefold.formats]\noff = off:Off\n")
+    (tmp_path / "off.py").write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            sys.path[:0] = [{str(Path(__file__).parent)!r}]
+            from test_own_formats import BrokenSource
+
+            class Off:
+                name = "off"
+                extensions = ("off",)
+
+                @staticmethod
+                def open(path, never: bool = False):
+                    if never:
+                        raise ValueError("the flag is off")
+                    return BrokenSource(path, 0)
+            """
+        )
+    )
+    with commands(tmp_path, PYTHONPATH=str(tmp_path)) as command:
+        for line in (("info", path), ("run", "sum", path), ("convert", path, tmp_path / "a.npy")):
+            given = (*line, "--format", "off")
+            assert "ValueError: the flag is off" in command(*given, "--option-never", code=6)
+            if line[0] != "info":
+                said = command(*given, code=6)
+                assert f"'{path}': the reader of" in said
+                assert "Broken: no frame today" in said
+
+
 def test_formats_of_packages_are_found(tmp_path, path):
     package = tmp_path / "site"
     (package / "fed_pkg-1.0.dist-info").mkdir(parents=True)

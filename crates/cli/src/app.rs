@@ -5,6 +5,7 @@ use crate::terminal::{self, is_broken_pipe};
 use crate::{command, exit, interrupt};
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapKind};
 use framefold::{Error, ErrorKind, Result};
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -44,7 +45,11 @@ fn dispatch(cli: Cli) -> Result<u8> {
 
 /// Prints an error in one line; gives its exit code.
 pub(crate) fn report(error: &Error) -> u8 {
-    terminal::complain(&error.to_string());
+    // What user code says is the reason; the error alone says where it was called.
+    match error.source().filter(|_| error.kind() == ErrorKind::UserCode) {
+        Some(reason) => terminal::complain(&format!("{error}: {reason}")),
+        None => terminal::complain(&error.to_string()),
+    }
     match error.kind() {
         ErrorKind::Cancelled => interrupt::code(),
         kind => exit::exit_code(kind),

@@ -171,7 +171,9 @@ impl OwnSource {
             format!("the reader of '{}' for frames {first} to {last}", self.path.display())
         };
         let bytes = stash_held_gil(|| attached(|py| self.read_into_new(py, frames)));
-        let bytes = bytes.map_err(|exception| from_python(exception, doing()))??;
+        let bytes = bytes.map_err(|exception| from_python(exception, doing()));
+        // The innermost file counts: a copy that is written would name its own.
+        let bytes = bytes.and_then(|read| read).map_err(|error| error.with_path(&self.path))?;
         Ok(Block { frames: frames.iter().collect(), bytes })
     }
 
