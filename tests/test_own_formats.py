@@ -25,6 +25,7 @@ from framefold.io import dataset as data_sets
 
 SHAPE = (6, 7, 9, 11)
 MAGIC = b"FEDFRAME"
+U2 = np.dtype("u2")
 
 
 class FedSource:
@@ -393,6 +394,26 @@ def test_the_command_line_says_what_user_code_said(tmp_path, path):
                 said = command(*given, code=6)
                 assert f"'{path}': the reader of" in said
                 assert "Broken: no frame today" in said
+
+
+def test_a_dtype_is_one_of_numpy(path):
+    given = []
+
+    class Typed:
+        name = "typed"
+        extensions = ()
+
+        @staticmethod
+        def open(path, raw: np.dtype = U2, dtype: np.dtype | None = None):
+            given[:] = raw, dtype
+            return FedSource(path, 0)
+
+    ff.register_format(Typed)
+    ctx = ff.Context.make_with("inline")
+    for dtype in ("<u4", ">u4", "|b1", "complex64", ">f8", np.int8):
+        ctx.load("typed", path, raw=dtype, dtype=dtype)
+        assert all(isinstance(each, np.dtype) for each in given)
+        assert given == [np.dtype(dtype)] * 2
 
 
 def test_formats_of_packages_are_found(tmp_path, path):

@@ -117,7 +117,15 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &OptionValue) -> PyResult<B
         OptionValue::Integer(number) => number.into_bound_py_any(py),
         OptionValue::Number(number) => number.into_bound_py_any(py),
         OptionValue::Text(text) => text.into_bound_py_any(py),
-        OptionValue::DType(dtype) => dtype.to_string().into_bound_py_any(py),
+        OptionValue::DType(dtype) => {
+            let numpy = py.import("numpy")?;
+            let order = match dtype.order {
+                _ if dtype.is_native() => "=",
+                ByteOrder::Little => "<",
+                ByteOrder::Big => ">",
+            };
+            numpy.call_method1("dtype", (format!("{order}{}", dtype.dtype.code()),))
+        }
         OptionValue::ByteOrder(ByteOrder::Little) => "<".into_bound_py_any(py),
         OptionValue::ByteOrder(ByteOrder::Big) => ">".into_bound_py_any(py),
         OptionValue::Switch(on) => on.into_bound_py_any(py),
