@@ -143,6 +143,11 @@ def test_wrong_shapes(ctx, dataset, kwargs, message):
         ctx.run_udf(dataset, PerFrame(**{**aux(), "x": UDF.aux_data(**kwargs)}))
 
 
+def test_a_kind_that_there_is_not():
+    with pytest.raises(InvalidArgumentError, match="kind 'foo'; use 'nav', 'sig' or 'single'"):
+        UDF.aux_data(SINGLE, kind="foo")
+
+
 def test_views_are_read_only(ctx, dataset):
     class Vandal(PerFrame):
         def process_frame(self, frame):

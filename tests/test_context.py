@@ -111,6 +111,19 @@ def test_map_keeps_all_that_a_function_returns_or_refuses(ctx):
         ctx.map(dataset, lambda frame: np.ma.masked_less(frame, 0.5))
 
 
+def test_map_refuses_functions_of_which_a_call_does_nothing(ctx, dataset):
+    def one_by_one(frame):
+        yield frame.sum()
+
+    async def later(frame):
+        return frame.sum()
+
+    with pytest.raises(UDFError, match=r"'yield' in it, .*; return the result instead"):
+        ctx.map(dataset, one_by_one)
+    with pytest.raises(UDFError, match="'async def'"):
+        ctx.map(dataset, later)
+
+
 def test_map_takes_all_arguments(ctx, dataset, data):
     recorder = Recorder()
     result = ctx.map(dataset, np.max, progress=recorder, corrections=None, backends="numpy")

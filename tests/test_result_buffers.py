@@ -11,6 +11,7 @@ import framefold as ff
 from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidResultError
+from framefold.udf.data import UDFData
 from framefold.udf.reduction import ReductionUDF
 
 
@@ -180,3 +181,22 @@ def test_vectors_have_two_components(scan):
 
     with pytest.raises(InvalidResultError, match=r"vector=True and extra_shape=\(3,\)"):
         ff.Context.make_with("inline").run_udf(scan, Wrong())
+
+
+def test_any_name_will_do(scan):
+    names = [name for name in dir(UDFData) if not name.startswith("_")]
+    names += ["_declare", "_share", "_copies"]
+
+    class Named(ff.UDF):
+        def get_result_buffers(self):
+            return {name: self.buffer("nav", dtype=int) for name in names}
+
+        def process_frame(self, frame):
+            for name, buffer in dict(self.results.__dict__).items():
+                buffer[:] = getattr(self.params, name)
+
+    values = dict.fromkeys(names, 3)
+    with ff.Context.make_with("threads", cpus=2) as ctx:
+        results = ctx.run_udf(scan, Named(**values))
+    assert results.keys() == values.keys()
+    assert all((result.data == 3).all() for result in results.values())

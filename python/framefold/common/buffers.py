@@ -493,6 +493,8 @@ class AuxBufferWrapper(BufferWrapper):
         data: npt.ArrayLike,
     ) -> None:
         refuse_masked("AUX data", data)
+        if kind not in ("nav", "sig", "single"):
+            raise InvalidArgumentError(f"AUX data of kind {kind!r}; use 'nav', 'sig' or 'single'")
         given, wanted = np.asarray(data), np.dtype(dtype)
         if given.dtype.kind == "c" and wanted.kind in "iuf":
             raise InvalidArgumentError(

@@ -102,4 +102,4 @@ class MergedFunctionUDF(FunctionUDF):
 
     def merge(self, dest: Any, src: Any) -> None:
         """Call the function with plain dicts."""
-        self.params.merge(dict(dest.items()), dict(src.items()))
+        self.params.merge(dict(dest.__dict__), dict(src.__dict__))

@@ -23,7 +23,7 @@ from framefold.exceptions import UnsupportedError
 from framefold.run.described import described, digest
 from framefold.run.provenance import identity
 from framefold.run.results import UDFResultDict
-from framefold.udf.data import UDFData
+from framefold.udf.data import UDFData, declare
 from framefold.udf.engine import main_side
 from framefold.udf.engine.native import leave_behind
 
@@ -237,7 +237,7 @@ def _left(run: Run, number: int) -> Left:
     task = None if bridge is None or bridge.main_side is None else bridge.main_side()
     if task is not None:
         udf, scheme = task.udf, task.run.tiling_scheme
-    arrays = {name: a for name, a in udf.results.items() if isinstance(a, np.ndarray)}
+    arrays = {name: a for name, a in udf.results.__dict__.items() if isinstance(a, np.ndarray)}
     return Left(arrays, scheme)
 
 
@@ -258,7 +258,7 @@ def _leave(run: Run, entry: Entry) -> None:
         udf.results = UDFData("result buffer", left.results)
         if bridge is not None:
             place = {"dataset_shape": run.dataset.shape, "roi": roi, "valid": entry.valid}
-            udf.results._declare(bridge.declared, **place)
+            declare(udf.results, bridge.declared, **place)
 
 
 class _Copies:

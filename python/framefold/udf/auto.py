@@ -13,6 +13,7 @@ from framefold.common.buffers import BufferDeclaration
 from framefold.compilation.marks import compiled, numba_is_installed, options_of
 from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
+from framefold.udf.engine.declarations import check_that_a_call_runs
 
 
 class AutoUDF(UDF):
@@ -39,6 +40,8 @@ class AutoUDF(UDF):
         super().__init__(f=f, monitor=monitor)
 
     def _trial(self) -> np.ndarray[Any, np.dtype[Any]]:
+        function = getattr(self.params.f, "__name__", "the function")
+        check_that_a_call_runs(f"{function}(frame)", self.params.f, "return the result")
         sig = tuple(self.meta.dataset_shape.sig)
         trial = np.asarray(self.params.f(np.ones(sig, dtype=self.meta.input_dtype)))
         if options_of(self.params.f) is None or not numba_is_installed():

@@ -32,7 +32,7 @@ from framefold.udf._mixins import (
 )
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf._with_params import check_names
-from framefold.udf.data import MergeData, UDFData
+from framefold.udf.data import MergeData, UDFData, copies_of
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
 
@@ -368,7 +368,7 @@ class UDF(BackendConstants):
             Name to array. Public buffers that are left out are returned as they are, but those with
             ``use="result_only"`` must not be left out.
         """
-        return self.results._copies()
+        return copies_of(self.results)
 
     def _doubts(self, dataset: DataSet) -> list[str]:
         """What is odd about its parameters for that data set, and no error."""

@@ -38,23 +38,6 @@ class UDFData:
         if values:
             self.__dict__.update(values)
 
-    def _share(self, said: set[str]) -> None:
-        """Warn of nothing that others have warned of who know the same set."""
-        _set_said(self, said)
-
-    def _declare(self, buffers: Mapping[str, BufferDeclaration], **place: Any) -> None:
-        """Know all declared buffers; those that have no array yet read as None.
-
-        Parameters
-        ----------
-        buffers
-            The declarations.
-        place
-            What else :class:`BufferWrapper` takes: where in a data set the arrays belong.
-        """
-        _set_declared(self, buffers)
-        _set_place(self, place)
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -140,15 +123,6 @@ class UDFData:
         about = decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use
         return BufferWrapper(*about, raw=self.__dict__.get(name), **self.__place)
 
-    def _copies(self) -> dict[str, Any]:
-        """Copies of all arrays by name, without those of private buffers."""
-        declared = self.__declared
-        return {
-            name: array.copy()
-            for name, array in self.__dict__.items()
-            if name not in declared or declared[name].use != "private"
-        }
-
     def keys(self) -> Any:
         """The names."""
         return self.__dict__.keys()
@@ -173,6 +147,39 @@ class UDFData:
 _set_what, _set_said, _set_declared, _set_place = (
     UDFData.__dict__[f"_UDFData__{name}"].__set__ for name in ("what", "said", "declared", "place")
 )
+_declared = UDFData.__dict__["_UDFData__declared"].__get__
+
+
+# Functions and not methods: a value can have any name, and is found before a method of that name.
+def share(data: UDFData, said: set[str]) -> None:
+    """Have ``data`` warn of nothing that others have warned of who know the same set."""
+    _set_said(data, said)
+
+
+def declare(data: UDFData, buffers: Mapping[str, BufferDeclaration], **place: Any) -> None:
+    """Let ``data`` know all declared buffers; those that have no array yet read as None.
+
+    Parameters
+    ----------
+    data
+        Arrays by the names of the buffers.
+    buffers
+        The declarations.
+    place
+        What else :class:`BufferWrapper` takes: where in a data set the arrays belong.
+    """
+    _set_declared(data, buffers)
+    _set_place(data, place)
+
+
+def copies_of(data: UDFData) -> dict[str, Any]:
+    """Copies of all arrays by name, without those of private buffers."""
+    declared = _declared(data)
+    return {
+        name: array.copy()
+        for name, array in data.__dict__.items()
+        if name not in declared or declared[name].use != "private"
+    }
 
 
 class _Item(np.ndarray[Any, Any]):

@@ -32,7 +32,7 @@ from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, MissingMergeError, UDFError
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
-from framefold.udf.data import MergeData, UDFData
+from framefold.udf.data import MergeData, UDFData, declare, share
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
 from framefold.udf.engine.declarations import (
@@ -309,7 +309,7 @@ class Bridge:
         udf = (self.udf if recipe is None else recipe).copy()
         udf.meta = meta
         udf.params.__dict__.update(aux)
-        udf.params._share(self.warned)
+        share(udf.params, self.warned)
         return udf
 
     def take(self, task: MergeTask) -> UDF:
@@ -432,7 +432,7 @@ class PartitionTask:
         else:
             self.arrays = self.device.allocate(self.buffers, stop - start)
         self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
-        self.udf.results._declare(self.buffers)
+        declare(self.udf.results, self.buffers)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
         self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
         self.udf.preprocess()
@@ -534,16 +534,16 @@ class MergeTask:
                 tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
             ),
         )
-        self.udf.params._share(bridge.warned)
+        share(self.udf.params, bridge.warned)
         #: The parameters that the run began with.
-        self._first_params = self.udf.params.as_dict()
+        self._first_params = dict(self.udf.params.__dict__)
         self.buffers = declared_buffers(self.udf)
         allocated = allocate if merges else stand_ins
         self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.warned)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
-        self.udf.results._declare(
-            self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
+        declare(
+            self.udf.results, self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
         )
         self._merge_by_name = _takes_names(self.udf.merge)
         if main_state is None:
@@ -615,7 +615,7 @@ class MergeTask:
         dest = MergeData("result buffer", views, warned)
         src = MergeData("result buffer", partial, warned)
         for side in (dest, src):
-            side._declare(self.buffers)
+            declare(side, self.buffers)
         merge: Callable[..., Any] = self.udf.merge
         # Partial results are merged with the parameters that they were computed with.
         with self._lock:

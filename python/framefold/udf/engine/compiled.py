@@ -32,7 +32,7 @@ from framefold.compilation.plan import (
 from framefold.compilation.values import Block, is_number
 from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import UDFData, declare
 from framefold.udf.engine.memory import allocate
 
 if TYPE_CHECKING:
@@ -173,14 +173,14 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
     udf.task_data = UDFData("task data", udf.get_task_data(), bridge.warned)
     gaps = run.tile_shape[1:] != sig[1:]
     params = []
-    for key, value in sorted(udf.params.items()):
+    for key, value in sorted(udf.params.__dict__.items()):
         if key not in names:
             continue
         kind = version.aux[key][0] if key in version.aux else ""
         spec, slot = block.add(np.asarray(value) if kind else value)
         params.append(Member(key, spec, slot, kind if spec.kind == "array" else "", gaps))
     task_data = []
-    for key, value in sorted(udf.task_data.items()):
+    for key, value in sorted(udf.task_data.__dict__.items()):
         if key in names:
             task_data.append(Member(key, *block.add(value, private=True)))
 
@@ -190,7 +190,7 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
         udf.results = UDFData(
             "result buffer", {k: a[...] for k, a in arrays.items()}, bridge.warned
         )
-        udf.results._declare(bridge.declared)
+        declare(udf.results, bridge.declared)
         udf.preprocess()
         initial = list(arrays.values())
     buffers = tuple(

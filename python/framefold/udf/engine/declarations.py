@@ -129,8 +129,12 @@ def processing_method(udf: UDF, known: str | None = None) -> str:
     return method
 
 
-def check_that_a_call_runs(name: str, function: Any) -> None:
+def check_that_a_call_runs(
+    name: str, function: Any, instead: str = "write to the result buffers"
+) -> None:
     """Refuse a function of which a call alone does nothing: buffers would stay as they are.
+
+    ``instead`` says what it is to do.
 
     Raises
     ------
@@ -143,8 +147,7 @@ def check_that_a_call_runs(name: str, function: Any) -> None:
         raise UDFError(f"{name} is declared with 'async def'; use 'def', as nobody awaits it")
     if flags & inspect.CO_GENERATOR:
         raise UDFError(
-            f"{name} has a 'yield' in it, so that a call does nothing; write to the result "
-            f"buffers instead"
+            f"{name} has a 'yield' in it, so that a call does nothing; {instead} instead"
         )
 
 

@@ -129,7 +129,7 @@ class Prepared:
         shape_slot = block.add_int(*nav, *sig)
         params = tuple(
             Member(key, *block.add(value))
-            for key, value in sorted(copy.params.items())
+            for key, value in sorted(copy.params.__dict__.items())
             if key in names
         )
         wanted = Wanted(
