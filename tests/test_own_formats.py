@@ -414,6 +414,8 @@ def test_a_dtype_is_one_of_numpy(path):
         ctx.load("typed", path, raw=dtype, dtype=dtype)
         assert all(isinstance(each, np.dtype) for each in given)
         assert given == [np.dtype(dtype)] * 2
+    with pytest.raises(InvalidArgumentError, match="unknown dtype 'foo'; use one of"):
+        ctx.load("typed", path, raw="foo")
 
 
 def test_formats_of_packages_are_found(tmp_path, path):

@@ -101,7 +101,7 @@ fn stored_dtype(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionVal
     let dtype = numpy.and_then(|numpy| numpy.call_method1("dtype", (value,)));
     match dtype.and_then(|dtype| dtype.getattr("str")?.extract::<String>()) {
         Ok(text) => spec.parse(&text),
-        Err(_) => spec.parse(&shown(value)),
+        Err(_) => spec.parse(&value.extract().unwrap_or_else(|_: PyErr| shown(value))),
     }
 }
 
