@@ -72,7 +72,8 @@ typedef struct ff_requirements {
     ff_dtype input;
     /* A sum of ff_format; FF_DENSE. With both, the function gets what the data set has. */
     uint64_t formats;
-    /* Frames of a tile; 0 leaves them to the planner. */
+    /* A wish for the frames of a tile; 0 leaves them to the planner. Tiles can be deeper or shallower, as
+     * other functions of the run wish: `depth` of each tile says how many it has. */
     size_t depth;
     /* The largest useful size of a tile in bytes; 0 for no more than fits the cache. */
     size_t tile_bytes;

@@ -272,7 +272,8 @@ pub struct Requirements {
     pub input: DType,
     /// In which layouts.
     pub formats: Formats,
-    /// Frames of a tile; 0 leaves them to the planner.
+    /// A wish for the frames of a tile; 0 leaves them to the planner. Tiles can be deeper or shallower, as other
+    /// functions of the run wish: each tile says how many it has.
     pub depth: usize,
     /// The largest useful size of a tile in bytes; 0 for no more than fits the cache.
     pub tile_bytes: usize,

@@ -47,7 +47,7 @@ impl Table {
         }
         // SAFETY: tables of all major versions begin with their size.
         let size = unsafe { (&raw const (*raw).size).read() };
-        let expected = || format!("expected at least {SMALLEST}: set it to sizeof(ff_udf_v1)");
+        let expected = || format!("expected {SMALLEST} to {LARGEST}: set it to sizeof(ff_udf_v1)");
         if size < offset_of!(UdfV1, minor) || size > LARGEST {
             return Err(bad(format!("its size is {size} bytes, {}", expected())));
         }

@@ -36,7 +36,8 @@ fn tables_that_cannot_be_used_are_refused() {
     assert!(refused(|table| table.major = 0).contains("build the function against"));
     for size in [0, 8, 16, 40, size_of::<UdfV1>() - 1, 1 << 20, usize::MAX] {
         let found = refused(|table| table.size = size);
-        assert!(found.contains(&format!("size is {size} bytes")), "{found}");
+        assert!(found.contains(&format!("size is {size} bytes, expected ")), "{found}");
+        assert!(found.contains(" to 65536: set it to sizeof(ff_udf_v1)"), "{found}");
     }
     assert!(refused(|table| table.requirements = None).contains("no function 'requirements'"));
     assert!(refused(|table| table.buffers = None).contains("sums: its table has no function"));
