@@ -27,7 +27,7 @@ def test_each_option_of_a_row_is_in_signature_and_documentation(row):
     parameters = inspect.signature(cls).parameters
     assert title in cls.__doc__
     known = set()
-    for option, alias, _, kind, _, _, default, help_ in options:
+    for option, alias, _, kind, _, _, default, _, help_ in options:
         known |= {option, alias}
         if kind == "paths":
             continue

@@ -235,6 +235,7 @@ def test_what_breaks_the_contract_is_named(path):
         ({"name": "x1", "extensions": (), "open": lambda path, flip=1: 0}, "takes flip, which"),
         ({"name": "x1", "extensions": (), "open": lambda path, names="a": 0}, "takes names, which"),
         ({"name": "x1", "extensions": (), "open": lambda path, a=1j: 0}, "not of a type"),
+        ({"name": "x1", "extensions": (), "open": lambda path, A=1: 0}, "is no word in small"),
     ]:
         with pytest.raises(InvalidArgumentError, match=part):
             ff.register_format(type("X", (), members))
@@ -416,6 +417,60 @@ def test_a_dtype_is_one_of_numpy(path):
         assert given == [np.dtype(dtype)] * 2
     with pytest.raises(InvalidArgumentError, match="unknown dtype 'foo'; use one of"):
         ctx.load("typed", path, raw="foo")
+
+
+SHARED = """
+import sys
+from test_own_formats import FedSource
+
+def made(name, default, annotation):
+    def open(path, level=default):
+        source = FedSource(path, 0)
+        source.details = {"level": repr(level)}
+        return source
+
+    open.__annotations__ = {"level": annotation}
+    detect = lambda path, head: "its name says so" if path.suffix == "." + name else None
+    members = {"name": name, "extensions": (name,), "__module__": __name__}
+    members |= {"open": staticmethod(open), "detect": staticmethod(detect)}
+    return type(name, (), members)
+
+ones, twos = made("ones", 1.0, float | None), made("twos", 2.0, float)
+texts, offs = made("texts", "a", str), made("offs", True, bool)
+"""
+
+
+def test_options_of_one_name_are_those_of_the_format(tmp_path, path):
+    """In whatever order formats were registered, and whatever the defaults of others are."""
+    info = tmp_path / "shared-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shared\nVersion: 1.0\n")
+    names = ("ones", "twos", "texts", "offs")
+    lines = [f"{name} = shared_level:{name}" for name in names]
+    (info / "entry_points.txt").write_text("\n".join(["[framefold.formats]", *lines]))
+    tests = f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+    (tmp_path / "shared_level.py").write_text(tests + SHARED)
+    cases = [("ones", 2.0), ("twos", 1.0), ("twos", 2.0), ("texts", "1.0"), ("offs", False)]
+    files = {name: tmp_path / f"a.{name}" for name in names}
+    for file in files.values():
+        file.write_bytes(path.read_bytes())
+    scope = {"__name__": "shared_level"}
+    exec(SHARED, scope)
+    ctx = ff.Context.make_with("inline")
+    for order in (names, names[::-1]):
+        for name in order:
+            ff.register_format(scope[name])
+        for name, value in [*cases, ("ones", None)]:
+            for opened in (ctx.open, lambda file, name=name, **o: ctx.load(name, file, **o)):
+                assert opened(files[name], level=value).meta["level"] == repr(value)
+        with pytest.raises(InvalidArgumentError, match="level='a' is not a finite number"):
+            ctx.open(files["ones"], level="a")
+    with commands(tmp_path, PYTHONPATH=str(tmp_path)) as command:
+        for name, value in cases:
+            said = command("info", files[name], "--option-level", str(value).lower())
+            assert [value] == [
+                eval(each.split()[-1]) for each in said.splitlines() if "level" in each
+            ]
 
 
 def test_formats_of_packages_are_found(tmp_path, path):

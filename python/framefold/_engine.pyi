@@ -73,14 +73,14 @@ def format_table() -> list[
         str,
         str,
         list[str],
-        list[tuple[str, str | None, str, str, list[str], str | None, Any, str]],
+        list[tuple[str, str | None, str, str, list[str], str | None, Any, bool, str]],
     ]
 ]: ...
 def register_format(
     name: str,
     title: str,
     extensions: list[str],
-    options: list[tuple[str, str, list[str], str | None, str | None, str]],
+    options: list[tuple[str, str, list[str], str | None, str | None, bool, str]],
     detect: Callable[[Path, bytes], str | None],
     open: Callable[[Path, dict[str, Any]], tuple[Any, ...]],
 ) -> None: ...

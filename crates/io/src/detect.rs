@@ -3,7 +3,7 @@
 use crate::access::{Storage, files, storage};
 use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::formats::{FORMATS, hdf5, raw, zarr};
-use crate::options::{self, Backend, OpenOptions};
+use crate::options::{self, Backend, OpenOptions, OptionSpec, OptionValue};
 use crate::readers::stack;
 use crate::registry::formats;
 use framefold_core::{Dataset, Error, Result};
@@ -148,9 +148,34 @@ fn is_store(format: &Format, path: &Path) -> bool {
     format.name == zarr::FORMAT.name && path.is_dir()
 }
 
+/// The same options, of which texts are read by the kinds of what the format takes: `used`.
+fn settled(options: &OpenOptions, used: &[OptionSpec]) -> Result<OpenOptions> {
+    let mut settled = options.clone();
+    for (name, value) in &options.own {
+        let OptionValue::Written(text) = value else { continue };
+        match used.iter().find(|spec| spec.name == name) {
+            Some(spec) => {
+                settled.own.insert(name.clone(), spec.parse(text)?);
+            }
+            // The default of an option says nothing to formats that do not have it.
+            None if is_default(name, text) => {
+                settled.own.remove(name);
+            }
+            None => {}
+        }
+    }
+    Ok(settled)
+}
+
+fn is_default(name: &str, text: &str) -> bool {
+    let mut options = formats().into_iter().flat_map(|format| format.options);
+    options.any(|spec| spec.name == name && spec.default == Some(text))
+}
+
 fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let stacked = !options.files.is_empty() && !format.takes(options::FILES.name);
     let used = [format.options, if stacked { &[options::FILES] } else { &[] }].concat();
+    let options = &settled(options, &used)?;
     options.check(format.name, &used)?;
     if !stacked {
         return (format.open)(path, options);

@@ -73,7 +73,7 @@ pub use readers::linear::{
     PlainDecoder, Unit,
 };
 pub use readers::memory::{MemoryArray, MemorySource};
-pub use registry::{formats, register, replace};
+pub use registry::{all_options, formats, register, replace};
 pub use reopen::{check_same, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::rows::{RowsDone, RowsEntry, RowsLayout, RowsSink};

@@ -244,6 +244,7 @@ mod tests {
                 OptionKind::Flag | OptionKind::Switch { .. } => OptionValue::Switch(true),
                 OptionKind::Path => OptionValue::Path("gain.csv".into()),
                 OptionKind::Paths => OptionValue::Paths(vec!["a".into()]),
+                OptionKind::Written => OptionValue::Written("a".into()),
             };
             options.set(spec, value.clone()).unwrap();
             assert_eq!(options.get(spec.name), Some(value));

@@ -2,7 +2,7 @@
 
 use crate::format::Format;
 use crate::formats::FORMATS;
-use crate::options::OptionSpec;
+use crate::options::{OptionKind, OptionSpec};
 use framefold_core::{Error, Result};
 use std::sync::{PoisonError, RwLock};
 
@@ -120,6 +120,36 @@ pub fn formats() -> Vec<&'static Format> {
     added.iter().copied().chain(FORMATS).collect()
 }
 
+/// The options of all formats, each once. Where a format that was added has another default, or takes
+/// something else, than the others of the name, it takes a text, which the format that opens a file reads.
+pub fn all_options() -> Vec<OptionSpec> {
+    let mut found: Vec<OptionSpec> = Vec::new();
+    for spec in FORMATS.iter().flat_map(|format| format.options) {
+        if found.iter().all(|known| known.name != spec.name) {
+            found.push(*spec);
+        }
+    }
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    for spec in added.iter().flat_map(|format| format.options) {
+        match found.iter_mut().find(|known| known.name == spec.name) {
+            None => found.push(*spec),
+            Some(known) if BY_ALL.contains(&known.name) || known.is_like(spec) => {}
+            Some(known) => {
+                let on_or_off = |kind| matches!(kind, OptionKind::Flag | OptionKind::Switch { .. });
+                known.kind = match on_or_off(known.kind) && on_or_off(spec.kind) {
+                    true => OptionKind::Switch { off: "Turn it off" },
+                    false => OptionKind::Written,
+                };
+                known.default = None;
+            }
+        }
+    }
+    found
+}
+
+/// What opening itself goes by, whatever the format.
+const BY_ALL: [&str; 5] = ["nav_shape", "sig_shape", "sync_offset", "io_backend", "files"];
+
 /// The same with the flag that its option has on the command line.
 fn on_command_line(spec: &OptionSpec) -> OptionSpec {
     let mut built_in = FORMATS.iter().flat_map(|format| format.options);
@@ -157,17 +187,19 @@ fn check(format: &Format, added: &[&'static Format]) -> Result<()> {
     }
     for (i, spec) in format.options.iter().enumerate() {
         let twice = format.options.iter().take(i).any(|other| other.name == spec.name);
-        if twice || !is_word(spec.name) || spec.default.is_some() != spec.default_value().is_some()
-        {
-            return wrong(format!(
-                "the option '{}' of the format '{}' is there twice, is no word in small letters, or \
-                 has a default that is not {}",
-                spec.name,
-                format.name,
-                spec.expected()
-            ));
+        let no_default = spec.default.filter(|_| spec.default_value().is_none());
+        let why = match no_default {
+            _ if twice => Some("is there twice".to_owned()),
+            _ if !is_word(spec.name) => Some("is no word in small letters".to_owned()),
+            Some(text) => Some(format!("has the default {text}, which is not {}", spec.expected())),
+            None => None,
+        };
+        if let Some(why) = why {
+            let named = format!("the option '{}' of the format '{}'", spec.name, format.name);
+            return wrong(format!("{named} {why}"));
         }
-        let others = known().flat_map(|other| other.options.iter().map(move |o| (other, o)));
+        // Formats that were added share nothing: which came first would decide.
+        let others = FORMATS.iter().flat_map(|other| other.options.iter().map(move |o| (other, o)));
         for (other, same) in others.filter(|(_, other)| other.name == spec.name) {
             if same.kind != spec.kind {
                 return wrong(format!(
@@ -218,7 +250,7 @@ mod tests {
             (row("My Format", &[]), "cannot be called"),
             (row("of_text", OTHER), "another name"),
             (row("of_two", TWICE), "twice"),
-            (row("of_one", ODD), "default"),
+            (row("of_one", ODD), "has the default one, which is not a finite number"),
         ] {
             let error = register(format).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -368,7 +368,7 @@ pub(crate) fn load(
     options: &Bound<'_, PyDict>,
     stamps: Option<&[u8]>,
 ) -> PyResult<PyDataset> {
-    let (options, num_partitions) = open_options(options)?;
+    let (options, num_partitions) = open_options(filetype, &path, options)?;
     let open = || watched(&Cancel::new(), || io::open_as(filetype, &path, &options));
     let opened = detached(py, || match stamps {
         Some(stamps) => io::open_again(stamps, open),

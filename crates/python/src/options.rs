@@ -1,13 +1,15 @@
 //! Keyword arguments of `Context.load` as the engine's options, and the options of the formats.
 
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::Result;
 use framefold::core::{ByteOrder, Error};
-use framefold::io::{self, OpenOptions, OptionKind, OptionSpec, OptionValue};
+use framefold::io::{self, Format, OpenOptions, OptionKind, OptionSpec, OptionValue};
 use framefold_python_macros::caught;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::path::{Path, PathBuf};
 
 /// What the engine takes for all formats, beside the options in their rows.
 const NUM_PARTITIONS: OptionSpec = OptionSpec::new(
@@ -16,12 +18,16 @@ const NUM_PARTITIONS: OptionSpec = OptionSpec::new(
     "How many partitions to process the data in; by default as the planner sees fit",
 );
 
-/// The engine's options, and the number of partitions, if it was given.
-pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, Option<usize>)> {
+/// The engine's options for a file of a format, or `"auto"`, and the number of partitions, if it was given.
+pub(crate) fn open_options(
+    format: &str,
+    path: &Path,
+    given: &Bound<'_, PyDict>,
+) -> PyResult<(OpenOptions, Option<usize>)> {
     let py = given.py();
     let mut options = OpenOptions::default();
     let mut num_partitions = None;
-    let specs: Vec<OptionSpec> = specs();
+    let specs: Vec<OptionSpec> = specs(py, format, path, given)?;
     for (name, value) in given {
         let name: String = name.extract()?;
         let known = |spec: &&OptionSpec| spec.name == name || spec.alias == Some(name.as_str());
@@ -31,6 +37,9 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
             return Err(error.with_hint(format!("there are {}", names.join(", ")))).or_raise(py);
         };
         if value.is_none() {
+            if spec.takes_none {
+                options.set(spec, OptionValue::Nothing).or_raise(py)?;
+            }
             continue;
         }
         // By the name that was given, which may be the other one.
@@ -50,15 +59,37 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
     Ok((options, num_partitions))
 }
 
-/// The options of all formats, each once.
-fn specs() -> Vec<OptionSpec> {
+/// The options of the format that opens the file, and those that other formats have.
+fn specs(
+    py: Python<'_>,
+    format: &str,
+    path: &Path,
+    given: &Bound<'_, PyDict>,
+) -> PyResult<Vec<OptionSpec>> {
+    let formats = io::formats();
+    let mut found = formats.iter().copied().find(|known| known.name == format);
+    if format == "auto" && given.keys().iter().any(|name| depends(&name.to_string(), &formats)) {
+        let first = given.get_item("files")?.and_then(|files| files.get_item(0).ok());
+        let first = first.and_then(|file| file.extract::<PathBuf>().ok());
+        let path = first.as_deref().unwrap_or(path);
+        // A file of no format is refused when it is opened.
+        found = detached(py, || io::detect(path)).ok().map(|detection| detection.format);
+    }
     let mut specs = vec![NUM_PARTITIONS];
-    for spec in io::formats().into_iter().flat_map(|format| format.options) {
+    let own = found.map_or(&[][..], |format| format.options);
+    let others = io::FORMATS.iter().chain(formats).flat_map(|format| format.options);
+    for spec in own.iter().chain(others) {
         if specs.iter().all(|known| known.name != spec.name) {
             specs.push(*spec);
         }
     }
-    specs
+    Ok(specs)
+}
+
+/// Whether it depends on the format what the value of an option means.
+fn depends(name: &str, formats: &[&Format]) -> bool {
+    let mut specs = formats.iter().flat_map(|format| format.options).filter(|s| s.name == name);
+    specs.next().is_some_and(|first| specs.any(|spec| !first.is_like(spec)))
 }
 
 /// The value of an option that a caller gave.
@@ -131,6 +162,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &OptionValue) -> PyResult<B
         OptionValue::Switch(on) => on.into_bound_py_any(py),
         OptionValue::Path(path) => path.into_bound_py_any(py),
         OptionValue::Paths(paths) => paths.into_bound_py_any(py),
+        OptionValue::Nothing => Ok(py.None().into_bound(py)),
         _ => Err(Error::bug("an option of a kind that Python does not know")).or_raise(py),
     }
 }
@@ -178,7 +210,8 @@ pub(crate) fn kind_of(name: &str, choices: &'static [&'static str]) -> Option<Op
 /// Name, title and extensions of a format, and its options.
 type FormatRow<'py> = (&'static str, &'static str, Vec<&'static str>, Vec<Row<'py>>);
 
-/// An option of a format: name, other name, flag, kind, choices, unit, default, help.
+/// An option of a format: name, other name, flag, kind, choices, unit, default, whether None is another
+/// value, help.
 type Row<'py> = (
     &'static str,
     Option<&'static str>,
@@ -187,6 +220,7 @@ type Row<'py> = (
     Vec<&'static str>,
     Option<&'static str>,
     Option<Bound<'py, PyAny>>,
+    bool,
     &'static str,
 );
 
@@ -209,7 +243,8 @@ fn row<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Row<'py>> {
     };
     let default = spec.default_value().map(|value| to_python(py, &value)).transpose()?;
     let (flag, kind) = (spec.flag_name(), kind_name(spec.kind));
-    Ok((spec.name, spec.alias, flag, kind, choices, spec.unit, default, spec.help))
+    let (unit, takes_none) = (spec.unit, spec.takes_none);
+    Ok((spec.name, spec.alias, flag, kind, choices, unit, default, takes_none, spec.help))
 }
 
 /// What was given for the options in the row of a format of Python's, but for those that the

@@ -20,8 +20,8 @@ use pyo3::types::{PyBytes, PyRange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An option of a format of Python's: name, kind, choices, unit, default, help.
-type GivenOption = (String, String, Vec<String>, Option<String>, Option<String>, String);
+/// An option of a format of Python's: name, kind, choices, unit, default, whether None is another value, help.
+type GivenOption = (String, String, Vec<String>, Option<String>, Option<String>, bool, String);
 
 /// What `open` returns of a source: `read`, dtype, navigation and signal shape, files, details.
 type Opened = (Py<PyAny>, String, Vec<usize>, Vec<usize>, Vec<PathBuf>, Vec<(String, String)>);
@@ -62,13 +62,14 @@ fn leaked(text: String) -> &'static str {
     text.leak()
 }
 
-fn spec((name, kind, choices, unit, default, help): GivenOption) -> Result<OptionSpec> {
+fn spec((name, kind, choices, unit, default, takes_none, help): GivenOption) -> Result<OptionSpec> {
     let choices: Vec<&'static str> = choices.into_iter().map(leaked).collect();
     let Some(kind) = kind_of(&kind, choices.leak()) else {
         return Err(Error::bug(format!("there is no kind of options '{kind}'")));
     };
     let mut spec = OptionSpec::new(leaked(name), kind, leaked(help));
     spec.unit = unit.map(leaked);
+    spec.takes_none = takes_none;
     spec.default = default.map(leaked).or(spec.default);
     Ok(spec)
 }

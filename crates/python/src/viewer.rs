@@ -63,7 +63,9 @@ impl ViewerHostOfPython {
         let format = dataset.inner().source().info().format;
         let opened = match file {
             None => Opened::memory(format),
-            Some((path, options)) => Opened::file(format, &path, &open_options(&options)?.0),
+            Some((path, options)) => {
+                Opened::file(format, &path, &open_options(format, &path, &options)?.0)
+            }
         };
         let opened = changes.unwrap_or_default().into_iter().try_fold(opened, changed)?;
         let own = functions.map(of_python);

@@ -126,13 +126,7 @@ impl DataArgs {
 
 /// The options of all formats, each once; a stack's files are the ones that are named.
 fn specs() -> Vec<OptionSpec> {
-    let mut specs: Vec<OptionSpec> = Vec::new();
-    for spec in io::formats().into_iter().flat_map(|format| format.options) {
-        if spec.kind != OptionKind::Paths && specs.iter().all(|known| known.name != spec.name) {
-            specs.push(*spec);
-        }
-    }
-    specs
+    io::all_options().into_iter().filter(|spec| spec.kind != OptionKind::Paths).collect()
 }
 
 fn arg(id: &'static str, long: &'static str, help: &'static str) -> Arg {
@@ -258,6 +252,7 @@ fn args_of(spec: OptionSpec) -> Vec<Arg> {
         OptionKind::Integer => valued("N").allow_negative_numbers(true),
         OptionKind::Number => valued("X").allow_negative_numbers(true),
         OptionKind::DType => valued("DTYPE"),
+        OptionKind::Written => valued("VALUE").allow_hyphen_values(true),
         OptionKind::Path => {
             let parser = PathBufValueParser::new().map(OptionValue::Path);
             plain.value_name("FILE").value_parser(parser)

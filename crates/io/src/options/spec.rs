@@ -22,6 +22,8 @@ pub struct OptionSpec {
     /// What counts if nothing is given, as the command line spells it; `None` where the format
     /// goes by the file.
     pub default: Option<&'static str>,
+    /// Whether `None` may be given in Python, and is another value than the default.
+    pub takes_none: bool,
     /// What it is for: a sentence without its full stop.
     pub help: &'static str,
 }
@@ -59,6 +61,8 @@ pub enum OptionKind {
     Path,
     /// Several files.
     Paths,
+    /// Whatever the format takes for it, as a text: formats differ in what that is.
+    Written,
 }
 
 /// The value of an option.
@@ -85,6 +89,10 @@ pub enum OptionValue {
     Path(PathBuf),
     /// Of [`OptionKind::Paths`].
     Paths(Vec<PathBuf>),
+    /// Of [`OptionKind::Written`]: what [`OptionSpec::parse`] of the format that opens the file reads.
+    Written(String),
+    /// `None`, where [`OptionSpec::takes_none`].
+    Nothing,
 }
 
 impl OptionSpec {
@@ -95,7 +103,8 @@ impl OptionSpec {
             OptionKind::Flag => Some("false"),
             _ => None,
         };
-        OptionSpec { name, alias: None, flag: None, kind, unit: None, default, help }
+        let (alias, flag, unit, takes_none) = (None, None, None, false);
+        OptionSpec { name, alias, flag, kind, unit, default, takes_none, help }
     }
 
     /// The same with what a number counts.
@@ -163,6 +172,7 @@ impl OptionSpec {
             }),
             OptionKind::Path => OptionValue::Path(PathBuf::from(text)),
             OptionKind::Paths => OptionValue::Paths(vec![PathBuf::from(text)]),
+            OptionKind::Written => OptionValue::Written(text.to_owned()),
         };
         self.check(value)
     }
@@ -178,7 +188,9 @@ impl OptionSpec {
             | (OptionKind::ByteOrder, OptionValue::ByteOrder(_))
             | (OptionKind::Flag | OptionKind::Switch { .. }, OptionValue::Switch(_))
             | (OptionKind::Path, OptionValue::Path(_))
-            | (OptionKind::Paths, OptionValue::Paths(_)) => true,
+            | (OptionKind::Paths, OptionValue::Paths(_))
+            | (OptionKind::Written, OptionValue::Written(_)) => true,
+            (_, OptionValue::Nothing) => self.takes_none,
             (OptionKind::Number, OptionValue::Number(number)) => number.is_finite(),
             (OptionKind::Choice(choices), OptionValue::Text(text)) => {
                 choices.contains(&text.as_str())
@@ -216,7 +228,14 @@ impl OptionSpec {
             OptionKind::Switch { .. } => "True, False or None".to_owned(),
             OptionKind::Path => "a path".to_owned(),
             OptionKind::Paths => "a list of paths".to_owned(),
+            OptionKind::Written => "what the format takes".to_owned(),
         }
+    }
+
+    /// Whether the same values mean the same for both.
+    pub fn is_like(&self, other: &OptionSpec) -> bool {
+        let of = |spec: &OptionSpec| (spec.kind, spec.default, spec.takes_none);
+        of(self) == of(other)
     }
 
     /// Its name on the command line, without dashes in front.
@@ -245,6 +264,8 @@ impl fmt::Display for OptionValue {
             OptionValue::Switch(false) => f.write_str("False"),
             OptionValue::Path(path) => write!(f, "'{}'", path.display()),
             OptionValue::Paths(paths) => f.debug_list().entries(paths).finish(),
+            OptionValue::Written(text) => write!(f, "'{text}'"),
+            OptionValue::Nothing => f.write_str("None"),
         }
     }
 }

@@ -78,7 +78,7 @@ def register_format(cls: Class) -> Class:
             Opens a file, and returns a source. Its parameters with annotations and defaults are
             the options of the format: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``,
             ``pathlib.Path``, ``numpy.dtype`` or ``Literal`` of texts, each with ``| None`` if it
-            need not be given. An option of a name that another format has takes what it takes
+            need not be given. An option of a name that a built-in format has takes what it takes
             there. On the command line, those that no built-in format has have ``option-`` in
             front: ``--option-gain``.
         ``option_help`` : dict of str, optional
@@ -107,8 +107,8 @@ def register_format(cls: Class) -> Class:
     Raises
     ------
     InvalidArgumentError
-        If something is missing, or another format has the name, or uses that of an option for
-        something else, or :meth:`framefold.Context.load` does.
+        If something is missing, or another format has the name, or a built-in one uses that of an
+        option for something else, or :meth:`framefold.Context.load` does.
     """
     name = getattr(cls, "name", None)
     if not isinstance(cls, type) or not isinstance(name, str):
@@ -235,10 +235,11 @@ class _Open:
 
 
 def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The options of a format: name, kind, choices, unit, default, help."""
-    known = {option.name: option for row in rows.values() for option in row.options}
+    """The options of a format: name, kind, choices, unit, default, whether None is one, help."""
+    options = (option for row in rows.values() for option in row.options)
+    built_in = {each.name: each for each in options if not each.flag.startswith("option-")}
     found: list[tuple[Any, ...]] = [
-        (option, kind, [], None, None, help_) for option, (kind, help_) in OF_ALL.items()
+        (option, kind, [], None, None, False, help_) for option, (kind, help_) in OF_ALL.items()
     ]
     helps = getattr(cls, "option_help", {})
     try:
@@ -259,7 +260,7 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
                 f"open of the format {name!r} takes {option}, which framefold sees to itself; "
                 f"leave it out"
             )
-        same = known.get(option)
+        same = built_in.get(option)
         default = None if parameter.default is parameter.empty else parameter.default
         if same is not None:
             kind, choices, unit = same.kind, same.choices, same.unit
@@ -267,7 +268,8 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
             kind, choices = _kind(name, parameter)
             unit = None
         about = helps.get(option) or (same.help if same else f"An option of {name} files")
-        found.append((option, kind, choices, unit, _text(default), about))
+        takes_none = default is not None and NoneType in get_args(parameter.annotation)
+        found.append((option, kind, choices, unit, _text(default), takes_none, about))
     return found
 
 

@@ -37,6 +37,8 @@ class Option(NamedTuple):
     choices: list[str]
     unit: str | None
     default: Any
+    #: Whether None may be given, and is another value than the default.
+    takes_none: bool
     help: str
 
     @property
@@ -45,7 +47,7 @@ class Option(NamedTuple):
         of_kind = TYPES[self.kind]
         if self.name == "io_backend":
             return "str | IOBackend | None"
-        return of_kind if self.default is not None else f"{of_kind} | None"
+        return of_kind if self.default is not None and not self.takes_none else f"{of_kind} | None"
 
     @property
     def described(self) -> str:
