@@ -235,15 +235,21 @@ def test_what_is_masked_is_no_value_in_a_run(ctx, dataset):
     shifts = masked((6, 7, 2))
     weighted = ff.from_result(pixels, "intensity", lambda image: np.ma.masked_less(image, 1e9))
     for message, run in {
-        "the shifts of CoMUDF": lambda: ctx.run_udf(dataset, ff.CoMUDF.with_params(shifts=shifts)),
-        "regression": lambda: ctx.run_udf(
+        "elements of the shifts of CoMUDF are masked; ": lambda: ctx.run_udf(
+            dataset, ff.CoMUDF.with_params(shifts=shifts)
+        ),
+        "elements of regression are masked; ": lambda: ctx.run_udf(
             dataset, ff.CoMUDF.with_params(regression=masked((3, 2)))
         ),
-        "what the function of .*": lambda: ctx.run_udf(dataset, [pixels, Weighted(weighted)]),
-        "a mask": lambda: ctx.run_udf(dataset, ff.ApplyMasksUDF(lambda: [masked((10, 12))])),
-        "the index": lambda: dataset[masked((6, 7)).astype(bool)],
+        "120 elements that the next pass reads are not valid": lambda: ctx.run_udf(
+            dataset, [pixels, Weighted(weighted)]
+        ),
+        "elements of a mask are masked; ": lambda: ctx.run_udf(
+            dataset, ff.ApplyMasksUDF(lambda: [masked((10, 12))])
+        ),
+        "elements of the index are masked; ": lambda: dataset[masked((6, 7)).astype(bool)],
     }.items():
-        with pytest.raises(InvalidArgumentError, match=f"elements of {message} are masked; "):
+        with pytest.raises(InvalidArgumentError, match=message):
             run()
 
 

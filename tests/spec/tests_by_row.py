@@ -279,4 +279,5 @@ TESTS = {
         "test_progress.py::test_a_reporter_hears_of_each_merge",
     ),
     "radial_bins": (f"{_HERE}::test_normalized_bins_add_up_to_one",),
+    "sparse_circular_multi_stack": ("test_masks.py::test_stacks_of_disks",),
 }
