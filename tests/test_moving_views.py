@@ -27,8 +27,7 @@ class Noted(UDF):
         self.noted.append(self.note(frame))
 
     def postprocess(self):
-        first = self.meta.slice.origin[0] - len(self.noted) + 1
-        for index, noted in enumerate(self.noted, first):
+        for index, noted in enumerate(self.noted, self.meta.slice.origin[0]):
             self.check(index, noted)
         self.results.seen[:] = 1
 
