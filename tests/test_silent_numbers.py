@@ -10,6 +10,7 @@ from shared_contexts import shared
 import framefold as ff
 from framefold import masks
 from framefold.analysis.rawfft import PickFFTFrameAnalysis
+from framefold.common._masked import has_masked
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.io.corrections import CorrectionSet, detector
 from framefold.udf import UDF
@@ -141,15 +142,52 @@ def test_functions_of_results_see_what_is_valid(ctx, data, cut):
         found = ctx.run_udf(dataset, udf, **given)["y"].raw_masked_data.compressed()
         np.testing.assert_array_equal(found, np.broadcast_to(value, found.shape))
     nothing = ff.from_result(Whole(at=False), "x", lambda x: x[x.mask].max())
-    with pytest.raises(InvalidArgumentError, match=r"returned a masked element.*np\.ma"):
+    with pytest.raises(InvalidArgumentError, match=r"returned masked elements.*np\.ma"):
         ctx.run_udf(dataset, Given(x=nothing), **given)
+
+
+class Fractions(Whole):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav", dtype="float64")}
+
+
+@pytest.mark.parametrize("at", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        np.nanmean,
+        np.nanmedian,
+        lambda x: float(np.nanquantile(x, 0.3)),
+        lambda x: np.nanpercentile(x, [5, 95]).tolist()[1],
+        lambda x: np.where(x > np.nanmedian(x), 1.0, 2.0),
+        lambda x: x[1, 2],
+    ],
+)
+def test_functions_of_floats_see_nan(ctx, data, at, function):
+    sums = data.sum(axis=(2, 3), dtype=float)
+    roi = sums % 4 == 1
+    seen = np.where(roi & ((sums % 3 != 0) | (not at)), sums, np.nan)
+    dataset = ctx.load("memory", data=data)
+    udf = Given(x=ff.from_result(Fractions(at=at), "x", function))
+    found = ctx.run_udf(dataset, udf, roi=roi)["y"].raw_data
+    np.testing.assert_array_equal(found, np.broadcast_to(function(seen), sums.shape)[roi])
+
+
+@pytest.mark.parametrize("pack", [lambda x: (x,), lambda x: [1, x], lambda x: {"a": x}])
+def test_masked_elements_are_no_numbers_for_the_next_pass(ctx, data, pack):
+    roi = data.sum(axis=(2, 3)) % 4 == 1
+    nothing = ff.from_result(Whole(at=False), "x", lambda x: pack(x[x.mask].max()))
+    with pytest.raises(InvalidArgumentError, match=r"returned masked elements.*np\.ma"):
+        ctx.run_udf(ctx.load("memory", data=data), Given(x=nothing), roi=roi)
 
 
 def test_a_pass_reads_no_elements_that_are_not_valid(ctx, dataset, data):
     sums, whole = data.sum(axis=(2, 3)), Whole(at=True)
     bad = sums % 3 == 0
     for function in (None, np.negative):
-        with pytest.raises(InvalidArgumentError, match=rf"{bad.sum()} elements .*filled\(0\)"):
+        with pytest.raises(
+            InvalidArgumentError, match=rf"{bad.sum()} elements .*filled\(result, 0\)"
+        ):
             ctx.run_udf(dataset, Given(x=ff.from_result(whole, "x", function)))
     found = ctx.run_udf(dataset, Given(x=ff.from_result(whole, "x", lambda x: x.filled(0))))
     np.testing.assert_array_equal(found["y"].data, np.where(bad, 0, sums))
@@ -256,6 +294,14 @@ def test_what_is_masked_is_no_value_in_a_run(ctx, dataset):
 class Weighted(Levels):
     def __init__(self, weights):
         super().__init__(weights=weights)
+
+
+def test_structured_arrays_may_have_masks_of_nothing():
+    pairs = np.ma.array(np.zeros((3, 4), [("a", "f4"), ("b", "f4")]), mask=np.zeros((3, 4), bool))
+    assert not has_masked(pairs)
+    pairs[1, 2] = np.ma.masked
+    assert has_masked(pairs)
+    assert has_masked([1, [pairs]])
 
 
 def test_masked_positions_are_not_measured():

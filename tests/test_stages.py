@@ -307,6 +307,11 @@ def test_mistakes_are_named_where_they_are_made(make, words):
         make()
 
 
+def test_numbers_may_be_arrays_without_axes():
+    assert ff.Threshold(np.array(3)).minimum == 3
+    assert ff.Pad(1, value=np.array(2.5)).value == 2.5
+
+
 def test_what_does_not_fit_the_frames_is_named(ctx):
     dataset = ctx.load("memory", data=np.zeros((2, 2, 8, 9), np.complex64))
     for stage, words in [

@@ -80,3 +80,27 @@ def test_functions_run_over_the_scan_that_is_shown(context, tmp_path):
     client.request(type="open")
     np.testing.assert_array_equal(client.array(own("intensity")), totals)
     client.session.close()
+
+
+class Weighted(ff.SumSigUDF):
+    """With a weight for each position of a scan of 6 x 7."""
+
+    def __init__(self, weight):
+        ff.UDF.__init__(self, weight=weight)
+
+    def process_frame(self, frame):
+        self.results.intensity[:] = frame.sum() * self.params.weight
+
+
+@pytest.mark.filterwarnings("ignore::framefold.warnings.MissingFramesWarning")
+def test_a_function_that_fails_over_another_scan_is_left_out(context, tmp_path):
+    np.save(tmp_path / "scan.npy", FRAMES)
+    dataset = context.load("npy", tmp_path / "scan.npy")
+    weighted = Weighted(ff.UDF.aux_data(np.ones((6, 7)), kind="nav"))
+    client = Client(dataset, udfs={"own": weighted}, context=context)
+    assert [own["name"] for own in client.hello()["description"]["own"]] == ["own"]
+    header, _ = client.request(type="open", nav_shape=[14, 3])
+    assert header["description"]["own"] == []
+    found = client.array({"pane": "scan", "channel": {"kind": "sum"}})
+    np.testing.assert_array_equal(found, FRAMES.sum(axis=(2, 3)).reshape(14, 3))
+    client.session.close()

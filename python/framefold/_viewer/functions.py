@@ -80,16 +80,21 @@ class Functions:
                 )
 
     def over(self, dataset: DataSet) -> Functions:
-        """The same functions over another data set, of which they may make no picture."""
+        """The same functions over another data set; those that fail there make no picture of it."""
         other = copy(self)
-        other._bind(dataset)
+        other._bind(dataset, may_fail=True)
         return other
 
-    def _bind(self, dataset: DataSet) -> None:
+    def _bind(self, dataset: DataSet, *, may_fail: bool = False) -> None:
         self._dataset = dataset
         self._channels: dict[str, dict[str, Channel]] = {}
         for name, udf in self._udfs.items():
-            found = _channels(UDFRunner.inspect_udf(udf, dataset), dataset)
+            try:
+                found = list(_channels(UDFRunner.inspect_udf(udf, dataset), dataset))
+            except Exception:  # such as for AUX data of another shape
+                if not may_fail:
+                    raise
+                found = []
             self._channels[name] = {channel.name: channel for channel in found}
 
     def describe(self) -> list[tuple[str, list[str], list[str]]]:

@@ -23,7 +23,7 @@ MAX_THREADS = 8
 
 def concatenated(arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     """A copy of all ``arrays``, along their first axis, in ``dtype``."""
-    if any(array.dtype != dtype for array in arrays):
+    if any(array.dtype != dtype or array.shape[1:] != arrays[0].shape[1:] for array in arrays):
         return np.concatenate(arrays).astype(dtype, copy=False)
     rows = [array[i : i + 1] for array in arrays for i in range(len(array))]
     whole = np.empty((len(rows), *arrays[0].shape[1:]), dtype)

@@ -18,8 +18,9 @@ def has_masked(values: Any) -> bool:
     if "numpy.ma" not in sys.modules:
         return False
     if isinstance(values, list | tuple):
-        return any(map(has_masked, values))
-    return bool(np.ma.is_masked(values))
+        arrays = (list, tuple, np.ma.MaskedArray)
+        return any(has_masked(each) for each in values if isinstance(each, arrays))
+    return isinstance(values, np.ma.MaskedArray) and bool(np.any(values.recordmask))
 
 
 def masked_in(values: Any) -> npt.NDArray[np.bool_] | np.bool_:

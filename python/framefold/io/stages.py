@@ -472,7 +472,7 @@ def _number(name: str, value: Any) -> float:
         number = float("nan")
     if not np.isfinite(number):
         raise InvalidArgumentError(f"{name} is {value!r}, expected a finite number")
-    if isinstance(value, SupportsIndex) and index(value) != int(number):
+    if isinstance(value, int | np.integer) and index(value) != int(number):
         raise InvalidArgumentError(
             f"{name} is {value!r}, which double precision, in which stages compute, does not hold; "
             f"the number next to it is {int(number)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import has_masked
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
 
@@ -32,10 +33,11 @@ def from_result(udf: UDF, name: str, function: Callable[[Any], Any] | None = Non
         Of the result.
     function
         What is made of the result before it is passed on: called on the main side with a copy of
-        the whole array, of shape ``(*nav, *extra_shape)`` or ``(*sig, *extra_shape)``; a masked
-        array if some elements are not valid, as outside of a ROI. An array that it returns has the
-        same axes of the scan or of frames in front, and no masked element where the next pass
-        reads; anything that is not an array becomes the parameter as it is.
+        the whole array, of shape ``(*nav, *extra_shape)`` or ``(*sig, *extra_shape)``. Elements
+        that are not valid, as outside of a ROI, are NaN; where the dtype has none, the array is a
+        masked one. An array that it returns has the same axes of the scan or of frames in front,
+        and no masked element where the next pass reads; anything that is not an array becomes the
+        parameter as it is.
 
     Returns
     -------
@@ -103,17 +105,22 @@ class FromResult:
         """
         data, valid = np.array(result.data), result.valid_mask
         if not valid.all():
-            data = np.ma.MaskedArray(data, mask=~valid)
+            if data.dtype.kind in "fc":
+                data[~valid] = np.nan
+            else:
+                data = np.ma.MaskedArray(data, mask=~valid)
         kind, n_own = result.kind, data.ndim - len(result.extra_shape)
         made = data if self.function is None else self.function(data)
+        if isinstance(made, np.ma.MaskedArray) and not made.ndim:
+            made = made[()]
+        if made is np.ma.masked or (not isinstance(made, np.ndarray) and _holds_masked(made)):
+            raise InvalidArgumentError(
+                f"the function of {self!r} returned masked elements; expected numbers: a result of "
+                f"{data.dtype} with elements that are not valid is a masked array, of which "
+                f"np.median and others make nothing; use those of np.ma, or np.ma.filled"
+            )
         if not isinstance(made, np.ndarray):
             return made
-        if made is np.ma.masked:
-            raise InvalidArgumentError(
-                f"the function of {self!r} returned a masked element; expected a number or an "
-                f"array: a result with elements that are not valid is a masked array, of which "
-                f"np.median and others make nothing; use those of np.ma"
-            )
         axes = data.shape[:n_own]
         if kind != "single" and made.shape[:n_own] != axes:
             raise InvalidArgumentError(
@@ -136,7 +143,7 @@ class FromResult:
             raise InvalidArgumentError(
                 f"{self!r}: {np.count_nonzero(masked)} elements that the next pass reads are not "
                 f"valid, the first at {first}; give from_result a function that fills them, such "
-                f"as lambda result: result.filled(0)"
+                f"as lambda result: np.ma.filled(result, 0)"
             )
         return np.ma.getdata(made)
 
@@ -197,3 +204,8 @@ def refuse_references(udfs: Iterable[UDF]) -> None:
                 f"and explain know what to run before; here, pass the result itself, as an array "
                 f"or UDF.aux_data(…)"
             )
+
+
+def _holds_masked(made: Any) -> bool:
+    """Whether elements of a number, a list or a dict are masked."""
+    return has_masked(list(made.values()) if isinstance(made, Mapping) else made)
