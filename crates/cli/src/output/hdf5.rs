@@ -145,5 +145,7 @@ mod tests {
         }
         let names: Vec<String> = scales(&field).into_iter().map(|scale| scale.name).collect();
         assert_eq!(names, ["data_2", "data_2_2", "a_b", "valid_2", "data_extra_0", "data_extra_1"]);
+        field.axes[0].name = ".".to_owned();
+        assert_eq!(scales(&field)[0].name, "._2");
     }
 }
