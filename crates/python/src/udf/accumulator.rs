@@ -115,7 +115,7 @@ fn has_gaps(tile: &Tile<'_>) -> bool {
 
 /// A copy of the user's UDF at work.
 pub(super) struct Task {
-    /// A `framefold.udf.engine.bridge.PartitionTask`.
+    /// A `framefold.udf.engine.partition_task.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
     /// Makes what the UDF gets of tiles; `None` in Python if it gets dense ones as they are.

@@ -16,7 +16,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Wraps a `framefold.udf.engine.bridge.MergeTask`.
+/// Wraps a `framefold.udf.engine.merge_task.MergeTask`.
 pub(super) struct PyMerger {
     task: Py<PyAny>,
     /// What merges without the interpreter, if that can be done.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
     from framefold.common.shape import Shape
     from framefold.run.plan import Run
-    from framefold.udf.engine.bridge import MergeTask
+    from framefold.udf.engine.merge_task import MergeTask
 
 #: The parts of one UDF's partial result, as the engine takes them apart.
 Parts = list[Any]

@@ -1,38 +1,30 @@
 """The Python half of the engine's adapter for Python UDFs.
 
-The engine calls a :class:`Bridge` when it plans, a :class:`PartitionTask` once per partition
-on a worker thread, and a :class:`MergeTask` on the main side. What happens once per tile or
-frame is done by the engine itself, which sets views through ``PartitionTask.bindings``.
-
-Long because: what the engine asks when it plans, processes and merges is one conversation.
+The engine calls a :class:`Bridge` when it plans, a
+:class:`~framefold.udf.engine.partition_task.PartitionTask` once per partition on a worker thread,
+and a :class:`~framefold.udf.engine.merge_task.MergeTask` on the main side. What happens once per
+tile or frame is done by the engine itself, which sets views through ``PartitionTask.bindings``.
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
-import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from framefold._engine import CompiledCode, TileCursor
+from framefold._engine import CompiledCode
 from framefold.arrays.formats import Formats, asked_for, layout
-from framefold.common import _memory
 from framefold.common.aux_data import AuxBufferWrapper
-from framefold.common.buffers import (
-    ArrayWithMask,
-    OverScan,
-)
 from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
-from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
-from framefold.exceptions import InvalidArgumentError, MissingMergeError, UDFError
+from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY
+from framefold.exceptions import InvalidArgumentError, MissingMergeError
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
-from framefold.udf.data import MergeData, UDFData, declare, share
+from framefold.udf.data import share
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
 from framefold.udf.engine.declarations import (
@@ -45,24 +37,21 @@ from framefold.udf.engine.declarations import (
     stack_wishes,
     tiling_wishes,
 )
-from framefold.udf.engine.memory import allocate, keep_memory, stand_ins
-from framefold.udf.engine.results import check_omitted, final_results
+from framefold.udf.engine.memory import Arrays, keep_memory
+from framefold.udf.engine.merge_task import MergeTask
+from framefold.udf.engine.partition_task import PartitionTask
+from framefold.udf.engine.results import check_omitted
 from framefold.udf.meta import UDFMeta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from framefold.arrays.cuda.partition import DevicePartition
     from framefold.arrays.cuda.placement import OnDevice
     from framefold.arrays.cuda.staging import Staging
-    from framefold.arrays.sparse_tiles import Give, SparseTiles
+    from framefold.arrays.sparse_tiles import SparseTiles
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf.engine.preprocessed import MainSideState
 
-Arrays = dict[str, npt.NDArray[Any]]
-#: Where a view is shown, its name, the whole array, its kind, whether it can be written to, and
-#: whether user code has the whole array.
-Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool, bool]
 Declared = tuple[str, str, tuple[int, ...], str, int, str | None]
 #: Method, preferred dtype, tile depth, tile size in bytes, the engine's layout, and the most
 #: frames that a tile may have.
@@ -406,289 +395,3 @@ class RunDescription:
         if self.bridge.is_compiled:
             self.compiled.get(self)  # what cannot be compiled is an error before the run begins
         return MergeTask(self, self.bridge.main_state, merges=not to_sink)
-
-
-class PartitionTask:
-    """A clean copy of the UDF at work on one partition."""
-
-    def __init__(self, run: RunDescription, index: int, start: int, stop: int) -> None:
-        bridge = self.bridge = run.bridge
-        self.cursor = TileCursor(start, stop)
-        self.device = _device_partition(run, start)
-        format_ = bridge.array_backend
-        if self.device is not None:
-            format_ = self.device.array_backend
-        # First it is known to be under way: what changes from now on holds for others.
-        bridge.handed_out.mark(stop)
-        version = bridge.versions.at(start)
-        kinds = version.aux
-        aux = bridge.aux_for(start, stop, version.aux)
-        on_device = self.device is not None
-        self.meta = run.meta(format_, start, stop, on_device=on_device)
-        self.udf = bridge.copy_with(self.meta, aux, version.udf)
-        self.buffers = declared_buffers(self.udf)
-        if self.device is None:
-            self.arrays = allocate(self.buffers, bridge.shape, stop - start)
-        else:
-            self.arrays = self.device.allocate(self.buffers, stop - start)
-        self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
-        declare(self.udf.results, self.buffers)
-        n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
-        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
-        self.udf.preprocess()
-        # User code that kept a whole buffer may write to it at any time.
-        held = frozenset(
-            name
-            for name, array in self.arrays.items()
-            if sys.getrefcount(array) > n_references[name]
-        )
-        if self.device is not None:
-            self.device.held = held
-        self.method = processing_method(self.udf, bridge.method)
-        process = getattr(self.udf, PROCESS_METHODS[self.method])
-        frames = self.method == "frame"
-        if format_ == NUMPY_MATRIX:
-            process = _as_matrices(process, frames)
-        self.process = process
-        #: What makes tiles of the engine's; None for dense tiles as they are.
-        self.give: Give | Callable[..., Any] | None = None
-        #: The same of tiles in the staging memory of a worker with a device.
-        self.give_staged: Callable[..., Any] | None = None
-        if self.device is not None:
-            views = self.udf.results.__dict__
-            self.give, self.give_staged = self.device.giver(views, frames, run.slice_shapes)
-        elif bridge.tiles is not None:
-            bridge.tiles.clear()
-            self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)
-        self.partition = (start, stop)
-        self.bindings: list[Binding] = [
-            (
-                self.udf.results.__dict__,
-                sys.intern(name),
-                array,
-                self.buffers[name].kind,
-                True,
-                name in held,
-            )
-            for name, array in self.arrays.items()
-            if self.device is None or not self.device.is_moved(name)
-        ]
-        self.bindings += [
-            (self.udf.params.__dict__, sys.intern(name), view, kinds[name][0], False, False)
-            for name, view in aux.items()
-        ]
-        self.aux = aux
-        self.meta._cursor = self.cursor  # from now on, the engine moves it from tile to tile
-
-    def finish(self) -> tuple[Arrays, int]:
-        """Post-process; returns the partial result and its size in bytes."""
-        self.meta._cursor = None
-        # User code may have set the shape of what it was shown.
-        self.arrays = _in_shape(self.buffers, self.arrays, self.bridge.shape, self.partition)
-        self.udf.results.__dict__.update(_views(self.arrays))
-        self.udf.params.__dict__.update(self.aux)
-        if self.device is not None:
-            self.device.end()
-        elif self.bridge.tiles is not None:
-            self.bridge.tiles.clear()
-        self.udf.postprocess()
-        arrays = self.arrays if self.device is None else self.device.export(self.arrays)
-        self.udf.cleanup()
-        if self.device is not None:
-            self.device.check_kept()
-        return arrays, sum(array.nbytes for array in arrays.values())
-
-
-class MergeTask:
-    """The UDF on the main side: merges partial results and computes the final ones.
-
-    Parameters
-    ----------
-    run
-        Of which it is a part.
-    main_state
-        What the UDF learned in ``preprocess``, if that was called before.
-    merges
-        Whether it is to merge. Otherwise the engine does, and there are no result buffers here
-        after ``preprocess``; until then, each has one row for all frames, which leads nowhere.
-    """
-
-    def __init__(
-        self,
-        run: RunDescription,
-        main_state: MainSideState | None = None,
-        *,
-        merges: bool = True,
-    ) -> None:
-        bridge = run.bridge
-        self.run = run
-        self.bridge = bridge
-        self.merged = _memory.zeros((bridge.n_selected,), bool)
-        self._lock = threading.RLock()
-        self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
-        bridge.main_side = weakref.ref(self)
-        main_side.enter(
-            self.udf,
-            params={**self.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
-            meta=bridge.meta(
-                tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
-            ),
-        )
-        share(self.udf.params, bridge.warned)
-        #: The parameters that the run began with.
-        self._first_params = dict(self.udf.params.__dict__)
-        self.buffers = declared_buffers(self.udf)
-        allocated = allocate if merges else stand_ins
-        self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
-        self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.warned)
-        roi = None if bridge.roi is None else bridge.roi.reshape(-1)
-        declare(
-            self.udf.results, self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
-        )
-        self._merge_by_name = _takes_names(self.udf.merge)
-        if main_state is None:
-            self.udf.preprocess()
-            bridge.ending = self.udf._at_end()
-        else:
-            main_state.fill(self.arrays)
-        if not merges:
-            self.arrays = {}
-            self.udf.results = UDFData("result buffer", {}, bridge.warned)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the run is over; its results may still be asked for."""
-        return self.bridge.has_ended
-
-    def step_aside(self) -> None:
-        """Go on with a twin of the object: another run begins with it."""
-        with self._lock:
-            self.udf = main_side.twin(self.udf)
-
-    def update_parameters(self) -> None:
-        """Go over to the latest parameters, for what is done from now on, and for runs to come."""
-        with self._lock:
-            self.udf._kwargs = self.bridge.udf._kwargs
-            self._show_all()
-
-    def _show_params(self, version: Version, start: int, stop: int) -> None:
-        """Set parameters to what they are for these frames."""
-        params, bridge = self.udf.params.__dict__, self.bridge
-        if version.changed or len(bridge.versions) > 1:
-            names = bridge.versions.latest.changed
-            first = {name: self._first_params.get(name) for name in names}
-            params.update({**first, **version.changed})
-        params.update(bridge.aux_for(start, stop, version.aux))
-
-    def _show_all(self) -> None:
-        """Set the views of results and AUX data to all selected frames."""
-        self.udf.results.__dict__.update(_views(self.arrays))
-        self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
-
-    def direct(self) -> tuple[list[tuple[str, str, npt.NDArray[Any]]], npt.NDArray[Any]] | None:
-        """Name, kind and array of each buffer, and which frames are merged.
-
-        None if merging takes the interpreter: another function than one that is compiled, or the
-        default for ``nav`` buffers.
-        """
-        own = type(self.udf).merge
-        rows = own is UDF.merge and all(b.kind == "nav" for b in self.buffers.values())
-        if "merge" in vars(self.udf) or not (rows or compiled.options_of(own)):
-            return None
-        arrays: list[tuple[str, str, npt.NDArray[Any]]] = [
-            (name, self.buffers[name].kind, array) for name, array in self.arrays.items()
-        ]
-        return arrays, self.merged
-
-    def note_merged(self, start: int, stop: int) -> None:
-        """Know that the engine has merged the selected frames ``start`` to ``stop``."""
-        self.merged[start:stop] = True
-
-    def merge(self, start: int, stop: int, partial: Arrays) -> None:
-        """Merge the partial result of the selected frames ``start`` to ``stop``."""
-        part = slice(start, stop)
-        views = {
-            name: array[part if self.buffers[name].kind == "nav" else ...]
-            for name, array in self.arrays.items()
-        }
-        warned = self.bridge.warned
-        dest = MergeData("result buffer", views, warned)
-        src = MergeData("result buffer", partial, warned)
-        for side in (dest, src):
-            declare(side, self.buffers)
-        merge: Callable[..., Any] = self.udf.merge
-        # Partial results are merged with the parameters that they were computed with.
-        with self._lock:
-            self._show_params(self.bridge.versions.at(start), start, stop)
-            returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
-            if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
-                self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
-        if isinstance(returned, Mapping):
-            raise UDFError(
-                f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
-                f"returns has no effect: write into dest, as in dest.name[:] += src.name; "
-                f"merge_all returns a dict"
-            )
-        self.merged[part] = True
-
-    def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
-        """The public results, in the order of their declaration."""
-        with self._lock:
-            self._show_all()
-            # That of the base class makes copies, as `final_results` does.
-            computed = self.udf.get_results() if self.udf._computes_results else {}
-            return final_results(
-                self.bridge.name,
-                self.buffers,
-                self.arrays,
-                computed,
-                self.bridge.shape,
-                self.bridge.n_selected,
-                self.bridge.roi,
-                owned=self.bridge.is_twin and self.bridge.is_last_look,
-            )
-
-
-def _device_partition(run: RunDescription, start: int) -> DevicePartition | None:
-    """What a partition does differently, if this thread is a worker with a CUDA device."""
-    gets = run.bridge.on_device
-    if gets is None:
-        return None
-    from framefold.arrays.cuda.partition import DevicePartition
-    from framefold.arrays.cuda.worker import current_worker
-
-    return None if current_worker() is None else DevicePartition(run, gets, start)
-
-
-def _takes_names(merge: Callable[..., None]) -> bool:
-    """Whether arguments can be passed by name, so that their order does not matter."""
-    code = getattr(getattr(merge, "__func__", None), "__code__", None)
-    if code is not None and {"dest", "src"}.issubset(code.co_varnames[: code.co_argcount]):
-        return True  # `signature` says the same, and takes longer than all else that begins a run
-    parameters = inspect.signature(merge).parameters
-    only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
-    return only_names or parameters.keys() >= {"dest", "src"}
-
-
-def _views(arrays: Arrays) -> Arrays:
-    """Views, whose shape user code may set."""
-    return {name: array[...] for name, array in arrays.items()}
-
-
-def _in_shape(buffers: Buffers, arrays: Arrays, shape: Shape, partition: tuple[int, int]) -> Arrays:
-    """The arrays in the shape that they were made in."""
-    start, stop = partition
-    return {
-        name: array.reshape(buffers[name].flat_shape(shape, stop - start))
-        for name, array in arrays.items()
-    }
-
-
-def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:
-    """``process``, which then gets a ``numpy.matrix`` of one row per frame."""
-
-    def process_rows(array: npt.NDArray[Any]) -> None:
-        n_frames = 1 if one_frame else len(array)
-        process(array.reshape((n_frames, -1)).view(np.matrix))
-
-    return process_rows

@@ -16,7 +16,7 @@ from framefold.udf.data import UDFData
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
-    from framefold.udf.engine.bridge import MergeTask
+    from framefold.udf.engine.merge_task import MergeTask
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def take(udf: UDF, task: MergeTask) -> UDF:
             return twin(udf)
         _at_work[id(udf)] = task
     if before is not None:
-        before.step_aside()  # its results may be asked for later
+        before.go_on_with_a_twin()  # its results may be asked for later
     return udf
 
 
@@ -45,7 +45,7 @@ def is_free(udf: UDF) -> bool:
             return False
         _at_work.pop(id(udf), None)
     if before is not None:
-        before.step_aside()
+        before.go_on_with_a_twin()
     return True
 
 

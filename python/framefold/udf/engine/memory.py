@@ -21,6 +21,8 @@ from framefold.exceptions import LimitError
 if TYPE_CHECKING:
     from framefold.udf.engine.declarations import Buffers
 
+Arrays = dict[str, npt.NDArray[Any]]
+
 #: Just below the size from which glibc never keeps memory (``DEFAULT_MMAP_THRESHOLD_MAX``, 32 MiB).
 LARGEST = (32 << 20) - (64 << 10)
 
@@ -36,7 +38,12 @@ def keep_memory() -> None:
         np.empty(LARGEST, dtype=np.uint8)
 
 
-def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDArray[Any]]:
+def views(arrays: Arrays) -> Arrays:
+    """Views, whose shape user code may set."""
+    return {name: array[...] for name, array in arrays.items()}
+
+
+def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:
     """Zeroed arrays for all buffers that exist on workers, navigation flattened.
 
     Raises
@@ -58,7 +65,7 @@ def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDA
     return arrays
 
 
-def stand_ins(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDArray[Any]]:
+def stand_ins(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:
     """Arrays that look like those of :func:`allocate`, with one row of memory for all frames."""
     arrays = {}
     for name, decl in buffers.items():

@@ -1,0 +1,188 @@
+"""A Python UDF on the main side, as the engine calls it to merge partial results."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from framefold.common import _memory
+from framefold.common.buffers import ArrayWithMask, OverScan
+from framefold.exceptions import UDFError
+from framefold.udf.base import UDF
+from framefold.udf.data import MergeData, UDFData, declare, share
+from framefold.udf.engine import compiled, main_side
+from framefold.udf.engine.declarations import declared_buffers
+from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
+from framefold.udf.engine.results import final_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from framefold.udf.engine.bridge import RunDescription
+    from framefold.udf.engine.changes import Version
+    from framefold.udf.engine.preprocessed import MainSideState
+
+
+class MergeTask:
+    """The UDF on the main side: merges partial results and computes the final ones.
+
+    Parameters
+    ----------
+    run
+        Of which it is a part.
+    main_state
+        What the UDF learned in ``preprocess``, if that was called before.
+    merges
+        Whether it is to merge. Otherwise the engine does, and there are no result buffers here
+        after ``preprocess``; until then, each has one row for all frames, which leads nowhere.
+    """
+
+    def __init__(
+        self,
+        run: RunDescription,
+        main_state: MainSideState | None = None,
+        *,
+        merges: bool = True,
+    ) -> None:
+        bridge = run.bridge
+        self.run = run
+        self.bridge = bridge
+        self.merged = _memory.zeros((bridge.n_selected,), bool)
+        self._lock = threading.RLock()
+        self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
+        bridge.main_side = weakref.ref(self)
+        main_side.enter(
+            self.udf,
+            params={**self.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
+            meta=bridge.meta(
+                tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
+            ),
+        )
+        share(self.udf.params, bridge.warned)
+        #: The parameters that the run began with.
+        self._first_params = dict(self.udf.params.__dict__)
+        self.buffers = declared_buffers(self.udf)
+        allocated = allocate if merges else stand_ins
+        self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
+        self.udf.results = UDFData("result buffer", views(self.arrays), bridge.warned)
+        roi = None if bridge.roi is None else bridge.roi.reshape(-1)
+        declare(
+            self.udf.results, self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
+        )
+        self._merge_by_name = _takes_names(self.udf.merge)
+        if main_state is None:
+            self.udf.preprocess()
+            bridge.ending = self.udf._at_end()
+        else:
+            main_state.fill(self.arrays)
+        if not merges:
+            self.arrays = {}
+            self.udf.results = UDFData("result buffer", {}, bridge.warned)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run is over; its results may still be asked for."""
+        return self.bridge.has_ended
+
+    def go_on_with_a_twin(self) -> None:
+        """Go on with a twin of the object: another run begins with it."""
+        with self._lock:
+            self.udf = main_side.twin(self.udf)
+
+    def update_parameters(self) -> None:
+        """Go over to the latest parameters, for what is done from now on, and for runs to come."""
+        with self._lock:
+            self.udf._kwargs = self.bridge.udf._kwargs
+            self._show_all()
+
+    def _show_params(self, version: Version, start: int, stop: int) -> None:
+        """Set parameters to what they are for these frames."""
+        params, bridge = self.udf.params.__dict__, self.bridge
+        if version.changed or len(bridge.versions) > 1:
+            names = bridge.versions.latest.changed
+            first = {name: self._first_params.get(name) for name in names}
+            params.update({**first, **version.changed})
+        params.update(bridge.aux_for(start, stop, version.aux))
+
+    def _show_all(self) -> None:
+        """Set the views of results and AUX data to all selected frames."""
+        self.udf.results.__dict__.update(views(self.arrays))
+        self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
+
+    def direct(self) -> tuple[list[tuple[str, str, npt.NDArray[Any]]], npt.NDArray[Any]] | None:
+        """Name, kind and array of each buffer, and which frames are merged.
+
+        None if merging takes the interpreter: another function than one that is compiled, or the
+        default for ``nav`` buffers.
+        """
+        own = type(self.udf).merge
+        rows = own is UDF.merge and all(b.kind == "nav" for b in self.buffers.values())
+        if "merge" in vars(self.udf) or not (rows or compiled.options_of(own)):
+            return None
+        arrays: list[tuple[str, str, npt.NDArray[Any]]] = [
+            (name, self.buffers[name].kind, array) for name, array in self.arrays.items()
+        ]
+        return arrays, self.merged
+
+    def note_merged(self, start: int, stop: int) -> None:
+        """Know that the engine has merged the selected frames ``start`` to ``stop``."""
+        self.merged[start:stop] = True
+
+    def merge(self, start: int, stop: int, partial: Arrays) -> None:
+        """Merge the partial result of the selected frames ``start`` to ``stop``."""
+        part = slice(start, stop)
+        parts = {
+            name: array[part if self.buffers[name].kind == "nav" else ...]
+            for name, array in self.arrays.items()
+        }
+        warned = self.bridge.warned
+        dest = MergeData("result buffer", parts, warned)
+        src = MergeData("result buffer", partial, warned)
+        for side in (dest, src):
+            declare(side, self.buffers)
+        merge: Callable[..., Any] = self.udf.merge
+        # Partial results are merged with the parameters that they were computed with.
+        with self._lock:
+            self._show_params(self.bridge.versions.at(start), start, stop)
+            returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
+            if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
+                self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
+        if isinstance(returned, Mapping):
+            raise UDFError(
+                f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
+                f"returns has no effect: write into dest, as in dest.name[:] += src.name; "
+                f"merge_all returns a dict"
+            )
+        self.merged[part] = True
+
+    def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
+        """The public results, in the order of their declaration."""
+        with self._lock:
+            self._show_all()
+            # That of the base class makes copies, as `final_results` does.
+            computed = self.udf.get_results() if self.udf._computes_results else {}
+            return final_results(
+                self.bridge.name,
+                self.buffers,
+                self.arrays,
+                computed,
+                self.bridge.shape,
+                self.bridge.n_selected,
+                self.bridge.roi,
+                owned=self.bridge.is_twin and self.bridge.is_last_look,
+            )
+
+
+def _takes_names(merge: Callable[..., None]) -> bool:
+    """Whether arguments can be passed by name, so that their order does not matter."""
+    code = getattr(getattr(merge, "__func__", None), "__code__", None)
+    if code is not None and {"dest", "src"}.issubset(code.co_varnames[: code.co_argcount]):
+        return True  # `signature` says the same, and takes longer than all else that begins a run
+    parameters = inspect.signature(merge).parameters
+    only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
+    return only_names or parameters.keys() >= {"dest", "src"}

@@ -1,0 +1,149 @@
+"""A Python UDF at work on one partition, as the engine calls it on a worker thread."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold._engine import TileCursor
+from framefold.common.shape import Shape
+from framefold.common.udf import NUMPY_MATRIX
+from framefold.udf.base import PROCESS_METHODS
+from framefold.udf.data import UDFData, declare
+from framefold.udf.engine.declarations import Buffers, declared_buffers, processing_method
+from framefold.udf.engine.memory import Arrays, allocate, views
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from framefold.arrays.cuda.partition import DevicePartition
+    from framefold.arrays.sparse_tiles import Give
+    from framefold.udf.engine.bridge import RunDescription
+
+#: Where a view is shown, its name, the whole array, its kind, whether it can be written to, and
+#: whether user code has the whole array.
+Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool, bool]
+
+
+class PartitionTask:
+    """A clean copy of the UDF at work on one partition."""
+
+    def __init__(self, run: RunDescription, index: int, start: int, stop: int) -> None:
+        bridge = self.bridge = run.bridge
+        self.cursor = TileCursor(start, stop)
+        self.device = _device_partition(run, start)
+        format_ = bridge.array_backend
+        if self.device is not None:
+            format_ = self.device.array_backend
+        # First it is known to be under way: what changes from now on holds for others.
+        bridge.handed_out.mark(stop)
+        version = bridge.versions.at(start)
+        kinds = version.aux
+        aux = bridge.aux_for(start, stop, version.aux)
+        on_device = self.device is not None
+        self.meta = run.meta(format_, start, stop, on_device=on_device)
+        self.udf = bridge.copy_with(self.meta, aux, version.udf)
+        self.buffers = declared_buffers(self.udf)
+        if self.device is None:
+            self.arrays = allocate(self.buffers, bridge.shape, stop - start)
+        else:
+            self.arrays = self.device.allocate(self.buffers, stop - start)
+        self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
+        declare(self.udf.results, self.buffers)
+        n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
+        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
+        self.udf.preprocess()
+        # User code that kept a whole buffer may write to it at any time.
+        held = frozenset(
+            name
+            for name, array in self.arrays.items()
+            if sys.getrefcount(array) > n_references[name]
+        )
+        if self.device is not None:
+            self.device.held = held
+        self.method = processing_method(self.udf, bridge.method)
+        process = getattr(self.udf, PROCESS_METHODS[self.method])
+        frames = self.method == "frame"
+        if format_ == NUMPY_MATRIX:
+            process = _as_matrices(process, frames)
+        self.process = process
+        #: What makes tiles of the engine's; None for dense tiles as they are.
+        self.give: Give | Callable[..., Any] | None = None
+        #: The same of tiles in the staging memory of a worker with a device.
+        self.give_staged: Callable[..., Any] | None = None
+        if self.device is not None:
+            results = self.udf.results.__dict__
+            self.give, self.give_staged = self.device.giver(results, frames, run.slice_shapes)
+        elif bridge.tiles is not None:
+            bridge.tiles.clear()
+            self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)
+        self.partition = (start, stop)
+        self.bindings: list[Binding] = [
+            (
+                self.udf.results.__dict__,
+                sys.intern(name),
+                array,
+                self.buffers[name].kind,
+                True,
+                name in held,
+            )
+            for name, array in self.arrays.items()
+            if self.device is None or not self.device.is_moved(name)
+        ]
+        self.bindings += [
+            (self.udf.params.__dict__, sys.intern(name), view, kinds[name][0], False, False)
+            for name, view in aux.items()
+        ]
+        self.aux = aux
+        self.meta._cursor = self.cursor  # from now on, the engine moves it from tile to tile
+
+    def finish(self) -> tuple[Arrays, int]:
+        """Post-process; returns the partial result and its size in bytes."""
+        self.meta._cursor = None
+        # User code may have set the shape of what it was shown.
+        self.arrays = _in_shape(self.buffers, self.arrays, self.bridge.shape, self.partition)
+        self.udf.results.__dict__.update(views(self.arrays))
+        self.udf.params.__dict__.update(self.aux)
+        if self.device is not None:
+            self.device.end()
+        elif self.bridge.tiles is not None:
+            self.bridge.tiles.clear()
+        self.udf.postprocess()
+        arrays = self.arrays if self.device is None else self.device.export(self.arrays)
+        self.udf.cleanup()
+        if self.device is not None:
+            self.device.check_kept()
+        return arrays, sum(array.nbytes for array in arrays.values())
+
+
+def _device_partition(run: RunDescription, start: int) -> DevicePartition | None:
+    """What a partition does differently, if this thread is a worker with a CUDA device."""
+    gets = run.bridge.on_device
+    if gets is None:
+        return None
+    from framefold.arrays.cuda.partition import DevicePartition
+    from framefold.arrays.cuda.worker import current_worker
+
+    return None if current_worker() is None else DevicePartition(run, gets, start)
+
+
+def _in_shape(buffers: Buffers, arrays: Arrays, shape: Shape, partition: tuple[int, int]) -> Arrays:
+    """The arrays in the shape that they were made in."""
+    start, stop = partition
+    return {
+        name: array.reshape(buffers[name].flat_shape(shape, stop - start))
+        for name, array in arrays.items()
+    }
+
+
+def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:
+    """``process``, which then gets a ``numpy.matrix`` of one row per frame."""
+
+    def process_rows(array: npt.NDArray[Any]) -> None:
+        n_frames = 1 if one_frame else len(array)
+        process(array.reshape((n_frames, -1)).view(np.matrix))
+
+    return process_rows
