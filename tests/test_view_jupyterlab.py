@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,18 @@ import pytest
 from browser_cases import DIST, PICTURES, drive
 from canvas_pixels import check, disk, tables
 
-for library in ("anywidget", "ipykernel"):
-    pytest.importorskip(library)
-nbformat = pytest.importorskip("nbformat")
-pytest.importorskip(
-    "jupyterlab",
-    reason="the widget is tried in JupyterLab, which is not installed: pip install jupyterlab",
-)
+# Importing them takes a second, which only the process that runs the test has to spend.
+MISSING = [
+    name for name in ("anywidget", "ipykernel", "jupyterlab", "nbformat") if find_spec(name) is None
+]
 
-pytestmark = pytest.mark.usefixtures("one_browser")
+pytestmark = [
+    pytest.mark.skipif(
+        bool(MISSING),
+        reason=f"the widget is tried in JupyterLab: pip install {' '.join(MISSING)}",
+    ),
+    pytest.mark.usefixtures("one_browser"),
+]
 
 SCAN, FRAME = (10, 12), (16, 14)
 CODE = """
@@ -39,6 +43,7 @@ ViewerWidget._css = Path({str(DIST)!r}, "viewer.css").read_text()
 
 
 def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
+    import nbformat
     from own_jupyterlab import TOKEN, jupyterlab_server
 
     counts = np.random.default_rng(4).poisson(7.0, (*SCAN, *FRAME)).astype(np.uint16)

@@ -2,15 +2,17 @@
 
 import json
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from view_client import LIMIT
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-pytest.importorskip("anywidget")
+# Importing them takes a second, which only the process that runs these tests has to spend.
+MISSING = [
+    name for name in ("anywidget", "ipykernel", "nbclient", "nbformat") if find_spec(name) is None
+]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {' '.join(MISSING)}")
 
 CODE = """
 import numpy as np
@@ -136,6 +138,9 @@ def test_pictures_come_over_the_channels_of_the_kernel(kernel):
 
 
 def test_notebooks_with_the_widget_run_from_top_to_bottom():
+    import nbclient
+    import nbformat
+
     cells = [
         nbformat.v4.new_code_cell(CODE),
         nbformat.v4.new_code_cell("widget.close()"),
@@ -154,6 +159,8 @@ def test_exported_notebooks_run_in_a_kernel(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     # The kernel has pictures in its output, unless the environment says another place.
     monkeypatch.delenv("MPLBACKEND", raising=False)
+    import nbclient
+    import nbformat
     from view_client import Client
 
     import framefold as ff
