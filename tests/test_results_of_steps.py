@@ -129,3 +129,52 @@ def test_results_can_be_looked_at_while_a_step_goes_on(data, tmp_path):
             may_go_on.set()
             stepping.join()
     assert np.array_equal(found, rows_until(data, damage.sum()), equal_nan=True)
+
+
+class Mean(ff.UDF):
+    """Divides the merged sum in place, as scripts do."""
+
+    def get_result_buffers(self):
+        return {
+            "mean": self.buffer("sig", dtype=np.float64),
+            "n": self.buffer("single", dtype=np.int64),
+            "rows": self.buffer("nav", dtype=np.float64),
+        }
+
+    def process_frame(self, frame):
+        self.results.mean += frame
+        self.results.n += 1
+        self.results.rows[:] = frame.sum()
+
+    def merge(self, dest, src):
+        # What it sees of all frames is what was merged.
+        assert np.array_equal(self.results.n, dest.n)
+        dest.mean[:] += src.mean
+        dest.n[:] += src.n
+        dest.rows[:] = src.rows
+
+    def get_results(self):
+        self.results.mean /= max(1, self.results.n[0])
+        self.results.rows[:] -= 1
+        return {"mean": self.results.mean}
+
+
+class Fraction(SumUDF):
+    def get_results(self):
+        self.results.intensity[:] /= 24
+        return {"intensity": self.results.intensity}
+
+
+def test_get_results_may_change_its_buffers(ctx, data):
+    dataset = ctx.load("memory", data=data, num_partitions=8)
+    flat = data.reshape(-1, *SHAPE[2:]).astype(np.float64)
+    for number, step in enumerate(ctx.run_udf_iter(dataset=dataset, udf=[Mean(), Fraction()]), 1):
+        n = 3 * number
+        mean, fraction = step.buffers
+        np.testing.assert_allclose(mean["mean"].data, flat[:n].mean(axis=0))
+        np.testing.assert_array_equal(mean["rows"].raw_data[:n], flat[:n].sum(axis=(1, 2)) - 1)
+        np.testing.assert_allclose(fraction["intensity"].data, flat[:n].sum(axis=0) / 24, 1e-6)
+    whole = ctx.run_udf(dataset=dataset, udf=[Mean(), Fraction()])
+    for of_step, of_run in zip(step.buffers, whole, strict=True):
+        for name in of_run:
+            np.testing.assert_array_equal(of_step[name].raw_data, of_run[name].raw_data)

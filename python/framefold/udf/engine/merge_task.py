@@ -164,18 +164,31 @@ class MergeTask:
         """The public results, in the order of their declaration."""
         with self._lock:
             self._show_all()
-            # That of the base class makes copies, as `final_results` does.
-            computed = self.udf.get_results() if self.udf._computes_results else {}
-            return final_results(
-                self.bridge.name,
-                self.buffers,
-                self.arrays,
-                computed,
-                self.bridge.shape,
-                self.bridge.n_selected,
-                self.bridge.roi,
-                owned=self.bridge.is_twin and self.bridge.is_last_look,
-            )
+            merged, is_twin, last = self.arrays, self.bridge.is_twin, self.bridge.is_last_look
+            computes = self.udf._computes_results
+            if computes and not is_twin:
+                # What `get_results` changes in place is merged further, or looked at again.
+                merged = {name: array.copy() for name, array in merged.items()}
+                self.udf.results.__dict__.update(merged)
+            try:
+                # That of the base class makes copies, as `final_results` does.
+                computed = self.udf.get_results() if computes else {}
+                results = final_results(
+                    self.bridge.name,
+                    self.buffers,
+                    merged,
+                    computed,
+                    self.bridge.shape,
+                    self.bridge.n_selected,
+                    self.bridge.roi,
+                    owned=is_twin and last,
+                )
+                if last:
+                    self.arrays = merged
+                return results
+            finally:
+                if merged is not self.arrays:
+                    self.udf.results.__dict__.update(views(self.arrays))
 
 
 def _takes_names(merge: Callable[..., None]) -> bool:
