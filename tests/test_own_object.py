@@ -15,6 +15,7 @@ import pytest
 from shared_contexts import shared
 
 import framefold as ff
+from framefold.exceptions import UnsupportedError
 from framefold.udf import UDF
 from framefold.udf.base import UDFRunner
 from framefold.udf.com import CoMUDF
@@ -349,6 +350,11 @@ def test_the_object_keeps_nothing_alive_and_waits_for_no_collector(ctx, dataset)
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_runs_are_made_by_contexts():
+    with pytest.raises(UnsupportedError, match=r"Context\.run_udf"):
+        UDFRunner([Learns()])
 
 
 def test_dry_runs_use_the_object(dataset):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefold.common.buffers import About, BufferWrapper
+from framefold.exceptions import UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.plan import plan_run
 from framefold.run.results import UDFResults
@@ -20,6 +21,12 @@ from framefold.udf.references import refuse_references
 
 class UDFRunner:
     """Looks at UDFs as a run would."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise UnsupportedError(
+            "framefold has no UDFRunner(…).run_for_dataset(…): runs are made by "
+            "Context.run_udf(dataset=…, udf=…), and those in steps by Context.run_udf_iter"
+        )
 
     @staticmethod
     def inspect_udf(udf: UDF, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:

@@ -333,8 +333,9 @@ class UDF(BackendConstants):
         """
         if self.requires_custom_merge_all:
             raise NotImplementedError(
-                f"{type(self).__name__} does not implement merge_all, and its results cannot just "
-                f"be put together"
+                f"{type(self).__name__} has no merge_all of a base class to call, and its results "
+                f"cannot just be put together; merge them in its own merge_all, or leave that out: "
+                f"merge does the same"
             )
         partitions = list(ordered_results.values())
         return {

@@ -306,8 +306,9 @@ pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
 
 /// That something has the name, and stays.
 pub fn output_exists() -> Error {
-    Error::invalid("the output exists")
-        .with_hint("choose another name, or replace it (--force, overwrite=True)")
+    Error::invalid("the output exists").with_hint(
+        "choose another name, or replace it: --force on the command line, overwrite=True in Python",
+    )
 }
 
 /// That the operating system refused to write `path`.
