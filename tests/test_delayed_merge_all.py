@@ -116,9 +116,7 @@ def test_the_default_refuses_what_has_to_be_merged(ctx):
             return UDF.merge_all(self, ordered_results)
 
     dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
-    with pytest.raises(
-        NotImplementedError, match="Calling has no merge_all of a base class"
-    ):
+    with pytest.raises(NotImplementedError, match="Calling has no merge_all of a base class"):
         ctx.run_udf(dataset=dataset, udf=Calling())
 
 

@@ -235,8 +235,9 @@ class UDFResults(_SavedTogether):
 class StepResults(UDFResults):
     """Results that are computed when first looked at.
 
-    Where more merges would change them, they are computed when the run goes on. Rows of ``nav``
-    buffers that kernels merged stay as they are, and can be copied at any time.
+    Where more merges would change what they are computed from, that is copied when the run goes on;
+    functions in Python compute them then. Rows of ``nav`` buffers that kernels merged stay as they
+    are, and can be copied at any time.
     """
 
     def __init__(self, run: Run, driver: _engine.Driver, lock: Any) -> None:
@@ -247,6 +248,8 @@ class StepResults(UDFResults):
         self._n_merged = driver.n_merged
         self.changes = run.changes
         self._lasting = driver.lasting()
+        #: What the engine had, once the run has gone on.
+        self._kept: tuple[_engine._ResultLists, Any] | None = None
         if self._lasting is None:
             self._damage = run.damage(driver.valid())
         # What lasts can be had while the run goes on.
@@ -281,20 +284,23 @@ class StepResults(UDFResults):
                         f"raised where they were first looked at), and the run has gone on"
                     )
                 if self._buffers is None:
-                    source = self._lasting or self._driver
+                    kept = self._kept or (self._lasting or self._driver).snapshot()
                     # The user's object keeps the latest results, whichever are looked at.
                     is_latest = self._driver.n_merged == self._n_merged
-                    self._buffers = UDFResultTuple(
-                        self._run.wrap(*source.snapshot(), leaves_behind=is_latest)
-                    )
+                    self._buffers = UDFResultTuple(self._run.wrap(*kept, leaves_behind=is_latest))
+                    self._kept = None
         return self._buffers
 
     def settle(self) -> None:
-        """Compute the results now if they change; who looks at them hears of failures."""
-        if self._lasting is not None and self._n_merged < len(self._run.partitions):
+        """Keep what more merges would change; who looks at the results hears of failures."""
+        complete = self._n_merged == len(self._run.partitions)
+        if self._buffers is not None or (self._lasting is not None and not complete):
             return
         try:
-            _ = self.buffers
+            if complete:
+                _ = self.buffers  # the user's object has them from now on
+            else:
+                self._kept = self._driver.snapshot()
         except Exception as exception:
             # With its traceback, it would refer to itself: the run would wait for the collector.
             self._failure = exception.with_traceback(None)
