@@ -352,7 +352,8 @@ def test_chunks_that_were_left_unfiltered(tmp_path):
 
 @pytest.mark.parametrize("index", ["fixed", "extensible", "tree"])
 @pytest.mark.parametrize("plain_edges", [False, True])
-def test_chunks_at_the_edge_that_went_through_no_filter(tmp_path, index, plain_edges):
+@pytest.mark.parametrize("user_block", [0, 512])
+def test_chunks_at_the_edge_that_went_through_no_filter(tmp_path, index, plain_edges, user_block):
     """The newest layouts can leave chunks alone that reach beyond the array."""
     data = values((5, 7, 8), "u2")
     maxshape = {"extensible": (None, 7, 8), "tree": (None, None, 8)}.get(index, (5, 7, 8))
@@ -368,7 +369,8 @@ def test_chunks_at_the_edge_that_went_through_no_filter(tmp_path, index, plain_e
             plist.set_fletcher32()
         if plain_edges:
             library().H5Pset_chunk_opts(ctypes.c_int64(plist.id), ctypes.c_uint(2))
-        with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        how = {"libver": "latest", "userblock_size": user_block}
+        with h5py.File(tmp_path / "a.h5", "w", **how) as file:
             space = h5py.h5s.create_simple(
                 data.shape, tuple(n or h5py.h5s.UNLIMITED for n in maxshape)
             )

@@ -76,6 +76,21 @@ def test_files_one_after_the_other(tmp_path, libver, how):
     assert np.array_equal(read(grid).reshape((16, 12, 14)), frames[1:17])
 
 
+@pytest.mark.parametrize("user_block", [0, 512, 4096])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_files_with_a_user_block(tmp_path, libver, user_block):
+    """Frames of fewer bytes than a header has of them, and more attributes than fit into it."""
+    frames = values((8, 1, 2), "u1")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver, userblock_size=user_block) as file:
+        file["all"] = frames
+        layout = h5py.VirtualLayout(shape=(4, 1, 2), dtype="u1")
+        layout[...] = h5py.VirtualSource(".", "all", shape=frames.shape)[4:]
+        made = file.create_virtual_dataset("last", layout)
+        made.attrs.update({f"a{number}": "text" * number for number in range(20)})
+    assert np.array_equal(read(ff.Context().load("hdf5", path, ds_path="last")), frames[4:])
+
+
 @odd("frames that nothing else is part of are")
 def test_modules_of_a_detector_beside_each_other(tmp_path):
     """Each file has part of every frame; between them is a gap."""

@@ -77,6 +77,11 @@ impl Dense {
         (defined && self.storage.len() < self.end).then_some(self.end)
     }
 
+    /// Bytes before the superblock, from which addresses count.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Bytes of an address.
     pub(super) fn offset_width(&self) -> usize {
         usize::from(self.offset_size)

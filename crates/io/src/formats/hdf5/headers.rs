@@ -108,17 +108,20 @@ impl Headers {
     /// # Errors
     /// `ResourceLimit` if links or attributes of a few bytes would become too many.
     pub(super) fn look(&self, offset: u64, bytes: &mut [u8]) -> Result<(), LibraryError> {
-        let mut state = self.lock();
         let file = self.file.as_ref();
+        // As headers are asked for, and as they say where they go on: behind what precedes the superblock.
+        let Some(address) = offset.checked_sub(file.map_or(0, Dense::base)) else { return Ok(()) };
+        let mut state = self.lock();
         if bytes.starts_with(b"OHDR") {
             let Some((start, end, ordered)) = first_block(bytes) else { return Ok(()) };
-            state.current = offset;
+            state.current = address;
             state.envelope = Envelope::Version2 { ordered };
             state.checked_block(file, bytes, start, end)?;
         } else if bytes.starts_with(b"OCHK") {
             state.checked_block(file, bytes, 4, bytes.len().saturating_sub(4))?;
-        } else if state.expected.remove(&(offset, bytes.len())) {
-            let prefix = if bytes.starts_with(&[1, 0]) && state.current == offset { 16 } else { 0 };
+        } else if state.expected.remove(&(address, bytes.len())) {
+            let prefix =
+                if bytes.starts_with(&[1, 0]) && state.current == address { 16 } else { 0 };
             state.envelope = Envelope::Version1;
             if let Some(messages) = bytes.get_mut(prefix..) {
                 state.messages(file, messages)?;
@@ -126,9 +129,9 @@ impl Headers {
         } else if bytes.len() == 16 && bytes.starts_with(&[1, 0]) {
             let len = number(bytes, 8, 4).and_then(|len| usize::try_from(len).ok());
             if let Some(all) = len.and_then(|len| len.checked_add(16)) {
-                state.current = offset;
+                state.current = address;
                 state.expected.clear();
-                state.expected.insert((offset, all));
+                state.expected.insert((address, all));
             }
         }
         Ok(())
