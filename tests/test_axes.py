@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from real_files import real_file
 
 import framefold as ff
 from framefold.common.axes import Axis
@@ -154,6 +155,21 @@ def test_rows_that_follow_each_other_have_no_steps(ctx, tmp_path, series):
     for ending in ("zarr", "h5", "hspy"):
         ctx.export_dataset(flat, tmp_path / f"copy.{ending}")
         assert ctx.open(tmp_path / f"copy.{ending}").axes == flat.axes
+
+
+def test_frames_and_scans_of_another_shape_have_other_steps(ctx):
+    path = real_file("BLO/rosettasciio/test1.blo")
+    step = ctx.open(path).axes[-1].scale
+    for shape, steps in [
+        ((1, 144, 144), [1, step, step]),
+        ((288, 72), [1, 1]),
+        ((144 * 144,), [1]),
+    ]:
+        dataset = ctx.open(path, sig_shape=shape)
+        assert [axis.scale for axis in dataset.axes[2:]] == steps, shape
+    scan = ctx.open(path, nav_shape=(1, 6))
+    assert [axis.scale for axis in scan.axes] == [1, 1, step, step]
+    assert "scan_step_x" not in scan.metadata
 
 
 def test_arrays_are_written_with_the_names_of_axes(ctx, tmp_path, scan):

@@ -134,6 +134,39 @@ pub fn steps_of(kind: AxisKind, index: usize, n: usize) -> &'static [Quantity] {
     }
 }
 
+impl MetadataList {
+    /// Forgets all that is known of the steps of an axis, and where it begins. `from_last` is 0 for the last axis
+    /// of that kind, 1 for the one before it.
+    pub fn forget_axis(&mut self, kind: AxisKind, from_last: usize) {
+        self.uncalibrate(kind, from_last);
+        // Of frames, either axis may be that of energies.
+        let energy = [Quantity::EnergyStep];
+        let energy = energy.iter().filter(|_| kind == AxisKind::Sig && from_last < 2);
+        // Where there are two axes at least, so that they are no channels.
+        let n = from_last + 2;
+        for &step in steps_of(kind, 1, n).iter().chain(energy) {
+            self.remove(step);
+            step.offset_of_step().into_iter().for_each(|offset| self.remove(offset));
+        }
+    }
+
+    /// Keeps steps on axes of that kind, which the file gives the lengths `of_file`, where they have others: an axis
+    /// keeps its step if its length and all those behind it are as in the file; the first one may be
+    /// shorter or longer. Frames in a row have no shape of a scan yet, and keep what is known.
+    pub fn lay_out(&mut self, kind: AxisKind, of_file: &[usize], lens: &[usize]) {
+        if of_file == lens || (kind == AxisKind::Nav && of_file.len() < 2) {
+            return;
+        }
+        let first = |lens: &[usize]| lens.iter().take_while(|&&len| len == 1).count();
+        let (old, new) = (of_file.split_at(first(of_file)).1, lens.split_at(first(lens)).1);
+        let n_same = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new);
+        let n_same = n_same.count();
+        let is_first = old.len() == new.len() && old.len() == n_same + 1;
+        let n_kept = n_same + usize::from(is_first);
+        (n_kept..of_file.len().max(lens.len())).for_each(|axis| self.forget_axis(kind, axis));
+    }
+}
+
 impl Quantity {
     /// Which quantity says where an axis with such steps begins; `None` if it is not one of steps.
     pub fn offset_of_step(self) -> Option<Quantity> {

@@ -1,6 +1,6 @@
 //! A source laid out on a scan grid.
 
-use crate::axes::{Axis, AxisKind, Calibration, axes};
+use crate::axes::{Axis, AxisKind, axes};
 use crate::scans::suggested_scans;
 use crate::{
     Corrections, DType, DataSource, Error, FileStamp, MetadataList, Presence, Result, Shape,
@@ -65,7 +65,7 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
-        let metadata = flattened(&info.metadata, &info.nav_shape, shape.nav());
+        let metadata = laid_out(&info.metadata, &info.nav_shape, shape.nav());
         Ok(Dataset {
             metadata: metadata.map(Arc::new),
             source,
@@ -352,24 +352,21 @@ impl Dataset {
     }
 }
 
-/// What is known of a scan that is laid out with fewer axes than the file gives it: rows follow each
-/// other then, and nothing is at equal distances.
-fn flattened(known: &MetadataList, of_file: &[usize], nav: &[usize]) -> Option<MetadataList> {
-    let n_axes = of_file.iter().filter(|&&len| len > 1).count();
-    if known.is_empty() || nav.len() >= n_axes {
+/// What is known of a scan that is laid out in another shape than the file gives it; see
+/// [`MetadataList::lay_out`].
+fn laid_out(known: &MetadataList, of_file: &[usize], nav: &[usize]) -> Option<MetadataList> {
+    if known.is_empty() || of_file == nav {
         return None;
     }
     let mut list = known.clone();
-    (0..of_file.len()).for_each(|from_last| list.uncalibrate(AxisKind::Nav, from_last));
-    (0..nav.len())
-        .for_each(|from_last| list.calibrate(AxisKind::Nav, from_last, Calibration::none()));
+    list.lay_out(AxisKind::Nav, of_file, nav);
     Some(list)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, FrameReader, SourceInfo, StoredDType};
+    use crate::{Calibration, DType, FrameReader, SourceInfo, StoredDType};
 
     #[derive(Debug)]
     struct Nothing(SourceInfo);
@@ -438,28 +435,40 @@ mod tests {
     }
 
     #[test]
-    fn scans_of_fewer_axes_than_the_files_have_no_steps() {
+    fn steps_are_those_of_axes_that_are_laid_out_as_in_the_file() {
         use crate::Quantity;
         let mut info = source(12, Presence::All).info().clone();
         info.metadata.number(Quantity::ScanStepX, 2.0);
+        info.metadata.number(Quantity::ScanStepY, 3.0);
         info.metadata.number(Quantity::DiffractionStepX, 0.5);
         let hour = Calibration { step: 1.0, offset: 0.0, unit: "h".into() };
         info.metadata.calibrate(AxisKind::Nav, 2, hour);
         let axes_as = |of_file: &[usize], nav: &[usize]| {
             let info = SourceInfo { nav_shape: of_file.to_vec(), ..info.clone() };
             let dataset = Dataset::try_new(Arc::new(Nothing(info)), Some(nav), 0).unwrap();
-            assert_eq!(dataset.metadata().get_number(Quantity::ScanStepX), Some(2.0));
+            let of_axes = dataset.axes().into_iter().filter(|axis| axis.unit == "nm");
+            let quantities = [Quantity::ScanStepY, Quantity::ScanStepX].into_iter();
+            let known = quantities.filter_map(|step| dataset.metadata().get_number(step));
+            assert!(of_axes.map(|axis| axis.scale).eq(known), "{of_file:?} {nav:?}");
             dataset.axes().iter().map(Axis::to_string).collect::<Vec<_>>().join("; ")
         };
         let frame = "y: 2; x: 2 × 0.5 1/nm";
-        let scan_x = "scan_x: 4 × 2 nm";
+        let (y, x) = ("scan_y: 3 × 3 nm", "scan_x: 4 × 2 nm");
         for (of_file, nav, scan) in [
-            (&[3, 4][..], &[12][..], "scan_x: 12".to_owned()),
+            (&[3, 4][..], &[3, 4][..], format!("{y}; {x}")),
+            (&[12], &[3, 4], format!("{y}; {x}")),
+            (&[3, 4], &[12], "scan_x: 12".to_owned()),
+            (&[3, 4], &[4, 3], "scan_y: 4; scan_x: 3".to_owned()),
+            (&[3, 4], &[3, 2], "scan_y: 3; scan_x: 2".to_owned()),
+            // Fewer rows, and more of them.
+            (&[3, 4], &[2, 4], format!("scan_y: 2 × 3 nm; {x}")),
+            (&[3, 4], &[5, 4], format!("scan_y: 5 × 3 nm; {x}")),
+            (&[6, 2], &[3, 2, 2], "scan_2: 3; scan_y: 2; scan_x: 2 × 2 nm".to_owned()),
             (&[3, 2, 2], &[3, 4], "scan_y: 3; scan_x: 4".to_owned()),
-            (&[3, 4], &[3, 4], format!("scan_y: 3; {scan_x}")),
-            (&[12], &[3, 4], format!("scan_y: 3; {scan_x}")),
-            (&[1, 4], &[4], scan_x.to_owned()),
-            (&[3, 1, 4], &[3, 1, 4], format!("scan_2: 3 × 1 h; scan_y: 1; {scan_x}")),
+            (&[3, 2, 2], &[6, 2], "scan_y: 6; scan_x: 2 × 2 nm".to_owned()),
+            (&[1, 4], &[4], x.to_owned()),
+            (&[3, 1, 4], &[3, 1, 4], format!("scan_2: 3 × 1 h; scan_y: 1 × 3 nm; {x}")),
+            (&[3, 1, 4], &[2, 1, 4], format!("scan_2: 2 × 1 h; scan_y: 1 × 3 nm; {x}")),
         ] {
             assert_eq!(axes_as(of_file, nav), format!("{scan}; {frame}"), "{of_file:?} {nav:?}");
         }

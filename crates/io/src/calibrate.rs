@@ -48,7 +48,7 @@ impl Calibrate {
                 let index = n - 1 - from_last + if kind == AxisKind::Sig { n_nav } else { 0 };
                 let old = before.get(index);
                 step.offset = old.map(|axis| axis.offset / axis.scale * step.step);
-                forget(&mut list, kind, from_last, n);
+                list.forget_axis(kind, from_last);
             }
             match kind {
                 AxisKind::Nav => add_steps(&mut list, &steps, &[]),
@@ -221,15 +221,6 @@ fn each_axis(
         })
     };
     Ok((0..n).map(step).collect())
-}
-
-/// Forgets all that is known of the steps of an axis.
-fn forget(list: &mut MetadataList, kind: AxisKind, from_last: usize, n: usize) {
-    list.uncalibrate(kind, from_last);
-    for &quantity in quantities(kind, from_last, n) {
-        list.remove(quantity);
-        quantity.offset_of_step().into_iter().for_each(|offset| list.remove(offset));
-    }
 }
 
 #[cfg(test)]

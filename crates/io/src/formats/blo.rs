@@ -34,7 +34,7 @@ use crate::headers::geometry::{FrameCount, sig_shape};
 use crate::options::OpenOptions;
 use crate::options::{self, OptionKind, OptionSpec};
 use crate::readers::linear::{FrameMark, LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{Dataset, Error, Result, StoredDType};
+use framefold_core::{AxisKind, Dataset, Error, Result, StoredDType};
 use header::{FRAME_HEADER, Header, MAGIC};
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +84,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let (n_frames, warning) = count.promised(header.n_positions(), header.record_bytes());
     check_frame(&storage, &header, 0)?;
     check_frame(&storage, &header, n_frames - 1)?;
+    let sig_shape = sig_shape(&header.sig_shape(), options)?;
+    let mut metadata = header.metadata();
+    metadata.lay_out(AxisKind::Sig, &header.sig_shape(), &sig_shape);
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile {
@@ -93,9 +96,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             stride: header.record_bytes(),
         }],
         pixels: Pixels::Plain { stored, trusted: false },
-        sig_shape: sig_shape(&header.sig_shape(), options)?,
+        sig_shape,
         nav_shape: header.nav_shape(),
-        metadata: header.metadata(),
+        metadata,
         details: header.details(),
         warnings: warning.into_iter().collect(),
     })?

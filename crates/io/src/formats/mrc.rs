@@ -38,7 +38,7 @@ use crate::options;
 use crate::options::{Backend, OpenOptions};
 use crate::readers::linear::swap_in_place;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{Dataset, Error, NativeArray, Result, TypedVec};
+use framefold_core::{AxisKind, Dataset, Error, NativeArray, Result, TypedVec};
 use header::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,11 +104,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         }
         Err(error) => warnings.push(format!("the _info.txt file is not used: {error}")),
     }
+    let sig_shape = sig_shape(&header.sig_shape(), options)?;
+    metadata.lay_out(AxisKind::Sig, &header.sig_shape(), &sig_shape);
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel, stride: frame }],
         pixels: Pixels::Plain { stored: header.stored, trusted: false },
-        sig_shape: sig_shape(&header.sig_shape(), options)?,
+        sig_shape,
         nav_shape,
         metadata,
         details,

@@ -23,7 +23,7 @@ use crate::readers::linear::frame_bytes;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
 use crate::readers::recut::{Axis, recut, suggested_nav_shape};
 use crate::readers::strided::{StridedLayout, StridedSource, StridedSpec};
-use framefold_core::{DataSource, Dataset, Error, MetadataList, Result, checked_product};
+use framefold_core::{AxisKind, DataSource, Dataset, Error, MetadataList, Result, checked_product};
 use header::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
 pub(crate) fn open_stored(
     storage: Storage,
     format: &'static str,
-    metadata: MetadataList,
+    mut metadata: MetadataList,
     options: &OpenOptions,
 ) -> Result<Dataset> {
     let header = Header::read(&storage)?;
@@ -75,6 +75,8 @@ pub(crate) fn open_stored(
     let sig_shape = options.sig_shape.clone().unwrap_or_else(|| sig.to_vec());
     let frame = frame_bytes(&sig_shape, header.stored)?;
     let nav_shape = suggested_nav_shape(&header.shape, &sig_shape);
+    let image = header.shape.get(header.shape.len().saturating_sub(2)..).unwrap_or_default();
+    metadata.lay_out(AxisKind::Sig, image, &sig_shape);
 
     let promised = checked_product(&header.shape)
         .and_then(|n| n.checked_mul(u64::try_from(header.stored.dtype.size()).ok()?))

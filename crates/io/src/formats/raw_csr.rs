@@ -24,7 +24,7 @@ use crate::options::{Backend, OpenOptions};
 use crate::readers::csr::{CsrArray, CsrSource, CsrSpec};
 use descriptor::ArrayFile;
 pub(crate) use descriptor::{Descriptor, descriptor_text};
-use framefold_core::{Dataset, Error, Result, checked_product};
+use framefold_core::{AxisKind, Dataset, Error, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,7 +79,10 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         let storage = Storage::open(path, options.backend)?;
         Ok::<_, Error>(CsrArray { storage, stored: file.stored })
     };
-    let metadata = descriptor.metadata(nav_shape.len(), sig_shape.len());
+    let (own_nav, own_sig) = (descriptor.nav_shape().unwrap_or_default(), descriptor.sig_shape()?);
+    let mut metadata = descriptor.metadata(own_nav.len(), own_sig.len());
+    metadata.lay_out(AxisKind::Nav, &own_nav, &nav_shape);
+    metadata.lay_out(AxisKind::Sig, &own_sig, &sig_shape);
     let source = CsrSource::try_new(CsrSpec {
         format: FORMAT.name,
         row_pointers: array(&descriptor.row_pointers)?,

@@ -38,7 +38,7 @@ use crate::format::{Format, Prefix, Verdict};
 use crate::options;
 use crate::options::OpenOptions;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{Dataset, Error, Result, checked_product};
+use framefold_core::{AxisKind, Dataset, Error, Result, checked_product};
 use header::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -102,13 +102,15 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         first_pixel: file.first_record + header.frame_header,
         stride: header.record_len(),
     });
+    let mut metadata = header.metadata(set.frame_header(0, 0..48)?.as_deref());
+    metadata.lay_out(AxisKind::Sig, &own, &sig_shape);
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: files.collect(),
         pixels: Pixels::Plain { stored: header.stored(), trusted: false },
         sig_shape,
         nav_shape: scan.shape,
-        metadata: header.metadata(set.frame_header(0, 0..48)?.as_deref()),
+        metadata,
         details,
         warnings: set.warnings,
     })?;

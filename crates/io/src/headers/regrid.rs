@@ -48,12 +48,8 @@ pub(crate) fn regrid(
 /// Forgets what is known of the axes of frames: they are others.
 pub(crate) fn forget(list: &mut MetadataList, n_axes: usize) {
     for from_last in 0..n_axes {
-        list.uncalibrate(AxisKind::Sig, from_last);
-        let steps = quantities(AxisKind::Sig, from_last, n_axes).iter().copied();
-        for quantity in steps.chain(of_detector(from_last)) {
-            list.remove(quantity);
-            quantity.offset_of_step().into_iter().for_each(|place| list.remove(place));
-        }
+        list.forget_axis(AxisKind::Sig, from_last);
+        of_detector(from_last).for_each(|quantity| list.remove(quantity));
     }
     list.remove(Quantity::FrameAxes);
 }

@@ -145,6 +145,9 @@ impl LaidOut {
             .with_hint("check sig_shape"));
         }
         let nav_shape = suggested_nav_shape(&shape, &sig_shape);
+        let own_scan = shape.get(..shape.len() - n_sig).unwrap_or_default();
+        metadata.lay_out(AxisKind::Sig, own, &sig_shape);
+        metadata.lay_out(AxisKind::Nav, own_scan, &nav_shape);
         Ok(LaidOut { image, sig_shape, nav_shape, axes, frame_bytes, metadata, others })
     }
 

@@ -11,7 +11,7 @@ use crate::headers::calibration::add_steps;
 use crate::options::DATASET_INDEX;
 use crate::options::OpenOptions;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{Dataset, Error, Result, StoredDType, checked_product};
+use framefold_core::{AxisKind, Dataset, Error, Result, StoredDType, checked_product};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -73,6 +73,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         add_steps(&mut metadata, &[], sig);
     }
     let sig_shape = frames.cut(options)?;
+    metadata.lay_out(AxisKind::Sig, &frames.shape, &sig_shape);
     let n_frames = usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?;
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,

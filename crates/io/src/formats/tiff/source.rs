@@ -7,7 +7,9 @@ use crate::headers::geometry;
 use crate::options::OpenOptions;
 use crate::readers::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment, Stored};
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{DataSource, Dataset, Error, Presence, Result, SourceInfo, checked_product};
+use framefold_core::{
+    AxisKind, DataSource, Dataset, Error, Presence, Result, SourceInfo, checked_product,
+};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,11 +41,13 @@ pub(super) fn make(mut stack: Stack, options: &OpenOptions) -> Result<Dataset> {
             let frames = piece.frames.clone();
             Some(LinearFile { storage: storage.clone(), frames, first_pixel, stride: piece.stride })
         });
+        let sig_shape = geometry::sig_shape(&layout.shape, options)?;
+        stack.description.metadata.lay_out(AxisKind::Sig, &layout.shape, &sig_shape);
         Arc::new(LinearSource::try_new(LinearSpec {
             format: FORMAT.name,
             files: files.collect(),
             pixels: Pixels::Plain { stored: layout.stored, trusted: false },
-            sig_shape: geometry::sig_shape(&layout.shape, options)?,
+            sig_shape,
             nav_shape,
             metadata: stack.description.metadata,
             details,
