@@ -94,6 +94,23 @@ def test_axes_are_the_same_in_copies(ctx, tmp_path, scan, ending, options):
     assert ctx.open(tmp_path / f"copy.{ending}").axes == CALIBRATED
 
 
+@COPIES
+@pytest.mark.parametrize("sig_dims", [1, 3])
+def test_each_axis_keeps_its_own_step(ctx, tmp_path, sig_dims, ending, options):
+    """Whichever of them are those of frames."""
+    own = [(axis.name, axis.scale, axis.offset, axis.unit, False) for axis in CALIBRATED]
+    own[:2] = [(*axis[:4], True) for axis in own[:2]]
+    write_hspy(tmp_path / "scan.hspy", np.ones((3, 4, 8, 16), "uint8"), own)
+    ctx.export_dataset(ctx.open(tmp_path / "scan.hspy"), tmp_path / f"copy.{ending}", **options)
+    for path in (tmp_path / "scan.hspy", tmp_path / f"copy.{ending}"):
+        dataset = ctx.open(path, sig_dims=sig_dims)
+        told = [(axis.scale, axis.offset, axis.unit, axis.size) for axis in dataset.axes]
+        assert told == [(axis.scale, axis.offset, axis.unit, axis.size) for axis in CALIBRATED]
+        # Quantities say the same, or nothing.
+        steps = {name: value for name, value in dataset.metadata.items() if "scan_step" in name}
+        assert steps == ({"scan_step_y": 0.2} if sig_dims == 1 else {"scan_step_x": -0.5})
+
+
 SERIES = (
     Axis("temperature", "K", -10.0, 300.0, 2, "nav"),
     Axis("time", "s", 0.25, 0.0, 3, "nav"),

@@ -137,7 +137,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
     ];
-    let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes);
+    let n_sig = told.map_or(sig_axes.len(), |told| told.len());
+    let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes, n_sig);
     details.extend(others);
     if let Some(shards) = &meta.shards {
         details.push(("shard shape".into(), format!("{:?}", shards.shape)));

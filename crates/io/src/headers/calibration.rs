@@ -29,6 +29,12 @@ impl Calibration {
 }
 
 impl Calibration {
+    /// That of an axis of a data set.
+    pub(crate) fn of(axis: &framefold_core::Calibration) -> Self {
+        let (step, offset, unit) = (axis.step, Some(axis.offset), axis.unit.clone());
+        Calibration { step, offset, unit }
+    }
+
     /// Adds step and place of the axis as a quantity and its own offset.
     fn add_as(&self, quantity: Quantity, facts: &mut MetadataList) {
         facts.number(quantity, convert(self.step, &self.unit, quantity));

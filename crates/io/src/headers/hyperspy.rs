@@ -4,10 +4,8 @@
 //! `metadata`, HyperSpy's documentation does.
 
 use crate::headers::calibration::{Calibration, add_steps};
+use crate::headers::written::forget_axes;
 use framefold_core::{AxisKind, MetadataList, NAMES_SEPARATOR, Quantity, usual_axis_name};
-
-/// More axes than HyperSpy has use for are not looked at.
-const MOST_AXES: usize = 8;
 
 /// Where an instrument is described: that of files of SEMs is another one than that of all others.
 pub(crate) const TEM: &str = "TEM";
@@ -57,8 +55,14 @@ pub(crate) trait Signal {
     fn truth(&self, group: &str, name: &str) -> Option<bool>;
 }
 
-/// Adds what is known. What cannot be converted comes back in the words of the file.
-pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String, String)> {
+/// Adds what is known. What cannot be converted comes back in the words of the file. `nav` and `sig` are the
+/// axes of the scan and of frames.
+pub(crate) fn add(
+    signal: &impl Signal,
+    nav: &[usize],
+    sig: &[usize],
+    list: &mut MetadataList,
+) -> Vec<(String, String)> {
     use Quantity as Q;
     let general = "metadata/General";
     let text = |name| signal.text(general, name).filter(|text| !text.trim().is_empty());
@@ -95,25 +99,17 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
     let mode = signal.text(&instrument, "acquisition_mode");
     list.text(Q::AcquisitionMode, mode.as_deref().or(is_sem.then_some(SEM)));
     list.text(Q::SignalType, signal.text("metadata/Signal", "signal_type").as_deref());
-    let (mut nav, mut sig) = (vec![], vec![]);
-    let (mut nav_names, mut sig_names) = (vec![], vec![]);
-    for axis in (0..MOST_AXES).map(|axis| format!("axis-{axis}")) {
-        if !signal.has(&axis) {
-            break;
-        }
-        let calibration = || {
-            let step = signal.number(&axis, "scale")?;
-            Some(Calibration {
-                step,
-                offset: signal.number(&axis, "offset"),
-                unit: signal.text(&axis, "units").unwrap_or_default(),
-            })
-        };
-        let navigates = signal.truth(&axis, "navigate") == Some(true);
-        if navigates { &mut nav } else { &mut sig }.push(calibration());
-        let name = signal.text(&axis, "name").unwrap_or_default();
-        if navigates { &mut nav_names } else { &mut sig_names }.push(name);
-    }
+    let axis = |axis: &usize| {
+        let axis = format!("axis-{axis}");
+        let calibration = signal.number(&axis, "scale").map(|step| Calibration {
+            step,
+            offset: signal.number(&axis, "offset"),
+            unit: signal.text(&axis, "units").unwrap_or_default(),
+        });
+        (calibration, signal.text(&axis, "name").unwrap_or_default())
+    };
+    let (nav, nav_names): (Vec<_>, Vec<_>) = nav.iter().map(axis).unzip();
+    let (sig, sig_names): (Vec<_>, Vec<_>) = sig.iter().map(axis).unzip();
     list.text(Q::ScanAxes, join_names(&nav_names, AxisKind::Nav).as_deref());
     list.text(Q::FrameAxes, join_names(&sig_names, AxisKind::Sig).as_deref());
     add_steps(list, &nav, &sig)
@@ -122,9 +118,17 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
 /// Adds what framefold wrote into a file of HyperSpy, which may have changed since: HyperSpy keeps the
 /// numbers of framefold, but does not know what they mean. What HyperSpy has a place for is as it
 /// says there, and as framefold wrote it only where that is the same but for rounding. `n_sig` is
-/// the number of axes of frames.
-pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut MetadataList) {
+/// the number of axes of frames, and `n_written` that with which they were written.
+pub(crate) fn settle(
+    mut written: MetadataList,
+    n_sig: usize,
+    n_written: usize,
+    list: &mut MetadataList,
+) {
     use Quantity as Q;
+    if n_sig != n_written {
+        forget_axes(&mut written);
+    }
     let of_frames: [&[Q]; 2] = match n_sig {
         1 => [&[Q::EnergyStep], &[]],
         _ => [
@@ -214,7 +218,7 @@ mod tests {
                 (Q::ExposureTime, 7.0),
             ]);
             let mut list = of(there);
-            settle(written.clone(), 2, &mut list);
+            settle(written.clone(), 2, 2, &mut list);
             (written, list)
         };
         let (step, offset) = ((Q::ScanStepX, 0.3 + 1e-16), (Q::ScanOffsetX, 1.0));
@@ -249,7 +253,7 @@ mod tests {
         written.text(Q::Title, "gone");
         written.text(Q::Detector, "stays");
         let mut list = MetadataList::new();
-        settle(written, 2, &mut list);
+        settle(written, 2, 2, &mut list);
         assert_eq!((list.get(Q::Title), list.get(Q::Detector).is_some()), (None, true));
     }
 

@@ -24,12 +24,20 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
     let mut said = Said::default();
     let Said { metadata: list, others, warning } = &mut said;
     let Some((path, _)) = found.parts.first() else { return said };
+    // Those that the file says.
+    let n_sig = found.sig_axes.as_ref().map_or(sig.len(), Vec::len);
     if found.dialect == "framefold" {
         if let Some(group) = library.group(written::METADATA) {
             framefold(&group, list);
         }
-        let axis = |kind, index, n| {
-            let name = usual_axis_name(kind, index, n);
+        // As they were written, whatever is a frame now.
+        let n_axes = nav.len() + sig.len();
+        let n_nav = n_axes.saturating_sub(n_sig);
+        let axis = |&axis: &usize| {
+            let name = match axis.checked_sub(n_nav) {
+                None => usual_axis_name(AxisKind::Nav, axis, n_nav),
+                Some(index) => usual_axis_name(AxisKind::Sig, index, n_sig),
+            };
             let group = library.group(&format!("{}/{name}", written::AXES))?;
             Some(Calibration {
                 step: attribute_number(&group, written::SCALE)?,
@@ -37,14 +45,15 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
                 unit: attribute_text(&group, written::UNITS)?,
             })
         };
-        let of = |kind, n| (0..n).map(|index| axis(kind, index, n)).collect::<Vec<_>>();
-        written::add_axes(list, &of(AxisKind::Nav, nav.len()), &of(AxisKind::Sig, sig.len()));
+        let of = |axes: &[usize]| axes.iter().map(axis).collect::<Vec<_>>();
+        written::add_axes(list, &of(nav), &of(sig), n_sig);
     } else if let Some(signal) = signal(path) {
-        *others = hyperspy::add(&InGroup { library, path: signal }, list);
+        let of = InGroup { library, path: signal };
+        *others = hyperspy::add(&of, nav, sig, list);
         if let Some(group) = library.group(&format!("{signal}/original_metadata/framefold")) {
             let mut written = MetadataList::new();
             framefold(&group, &mut written);
-            hyperspy::settle(written, sig.len(), list);
+            hyperspy::settle(written, sig.len(), n_sig, list);
         }
     } else {
         nexus::add(library, path, list, others);

@@ -136,7 +136,7 @@ impl Descriptor {
         if written.len() == n_nav + n_sig
             && let Some((nav, sig)) = written.split_at_checked(n_nav)
         {
-            written::add_axes(&mut list, nav, sig);
+            written::add_axes(&mut list, nav, sig, n_sig);
         }
         list
     }

@@ -28,18 +28,19 @@ pub(super) fn signal_axes(array: &Place) -> Option<Vec<usize>> {
 }
 
 /// What is known of the experiment; and what has a unit that is not known, in the words of the file. `nav`
-/// and `sig` are the axes of the scan and of frames.
+/// and `sig` are the axes of the scan and of frames, of which the file says that they are `n_sig`.
 pub(super) fn read(
     array: &Place,
     attributes: &Value,
     nav: &[usize],
     sig: &[usize],
+    n_sig: usize,
 ) -> (MetadataList, Vec<(String, String)>) {
     let mut list = MetadataList::new();
     let others = signal(array).map(|signal| {
-        let others = hyperspy::add(&signal, &mut list);
+        let others = hyperspy::add(&signal, nav, sig, &mut list);
         if let Some(written) = signal.written() {
-            hyperspy::settle(written, sig.len(), &mut list);
+            hyperspy::settle(written, sig.len(), n_sig, &mut list);
         }
         others
     });
@@ -60,7 +61,7 @@ pub(super) fn read(
             })
         };
         let of = |axes: &[usize]| axes.iter().map(axis).collect::<Vec<_>>();
-        written::add_axes(&mut list, &of(nav), &of(sig));
+        written::add_axes(&mut list, &of(nav), &of(sig), n_sig);
     }
     (list, others.unwrap_or_default())
 }
