@@ -287,6 +287,21 @@ def test_vendor_tags_that_say_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["hspy", "zspy"])
+def test_what_hyperspy_says_of_a_tem_beside_an_sem(tmp_path, ending):
+    hs = pytest.importorskip("hyperspy.api")
+    signal = hs.signals.Signal2D(np.zeros((2, 3, 4, 5), "uint8"))
+    signal.metadata.set_item(f"{SEM}.microscope", "none")
+    for name, value in {"beam_energy": 200.0, "acquisition_mode": "STEM"}.items():
+        signal.metadata.set_item(f"{TEM}.{name}", value)
+    signal.save(tmp_path / "scan.hspy")
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.open(tmp_path / "scan.hspy")
+    assert dataset.metadata == {"acceleration_voltage": 200.0, "acquisition_mode": "STEM"}
+    ctx.export_dataset(dataset, tmp_path / f"copy.{ending}")
+    assert ctx.open(tmp_path / f"copy.{ending}").metadata == dataset.metadata
+
+
+@pytest.mark.parametrize("ending", ["hspy", "zspy"])
 def test_what_hyperspy_says_of_an_sem_is_read(tmp_path, ending):
     hs = pytest.importorskip("hyperspy.api")
     signal = hs.signals.Signal2D(np.zeros((2, 3, 4, 5), "uint8"))

@@ -75,7 +75,11 @@ pub(crate) fn add(
     list.text(Q::Note, signal.text(general, "notes").as_deref());
     list.text(Q::Operator, text("authors").as_deref());
     let place = |kind| format!("metadata/Acquisition_instrument/{kind}");
-    let is_sem = signal.has(&place(SEM));
+    // Where both are there, that of a SEM may be empty.
+    let tem = place(TEM);
+    let is_tem = signal.text(&tem, "acquisition_mode").is_some()
+        || signal.number(&tem, "beam_energy").is_some();
+    let is_sem = signal.has(&place(SEM)) && !is_tem;
     let instrument = place(if is_sem { SEM } else { TEM });
     for (name, quantity, factor) in MICROSCOPE.into_iter().chain([DWELL]) {
         // Specimens may lie above the place that working distances count from.
