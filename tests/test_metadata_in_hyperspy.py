@@ -287,16 +287,25 @@ def test_vendor_tags_that_say_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["hspy", "zspy"])
-def test_what_hyperspy_says_of_a_tem_beside_an_sem(tmp_path, ending):
+@pytest.mark.parametrize("time", ["03:04:05", None])
+def test_what_hyperspy_says_of_a_tem_beside_an_sem(tmp_path, ending, time):
     hs = pytest.importorskip("hyperspy.api")
     signal = hs.signals.Signal2D(np.zeros((2, 3, 4, 5), "uint8"))
     signal.metadata.set_item(f"{SEM}.microscope", "none")
     for name, value in {"beam_energy": 200.0, "acquisition_mode": "STEM"}.items():
         signal.metadata.set_item(f"{TEM}.{name}", value)
+    signal.metadata.set_item("General.date", "2020-01-02")
+    if time:
+        signal.metadata.set_item("General.time", time)
+        signal.metadata.set_item("General.time_zone", "UTC")
     signal.save(tmp_path / "scan.hspy")
     ctx = ff.Context.make_with("inline")
     dataset = ctx.open(tmp_path / "scan.hspy")
-    assert dataset.metadata == {"acceleration_voltage": 200.0, "acquisition_mode": "STEM"}
+    assert dataset.metadata == {
+        "acceleration_voltage": 200.0,
+        "acquisition_mode": "STEM",
+        "recorded_at": f"2020-01-02T{time}Z" if time else "2020-01-02",
+    }
     ctx.export_dataset(dataset, tmp_path / f"copy.{ending}")
     assert ctx.open(tmp_path / f"copy.{ending}").metadata == dataset.metadata
 

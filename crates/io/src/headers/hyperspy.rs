@@ -67,8 +67,9 @@ pub(crate) fn add(
     let general = "metadata/General";
     let text = |name| signal.text(general, name).filter(|text| !text.trim().is_empty());
     list.text(Q::Title, text("title").as_deref());
-    // Names of zones are not looked up.
-    let zone = text("time_zone").filter(|zone| zone.starts_with(['+', '-', 'Z']));
+    // Names of other zones are not looked up.
+    let zone = text("time_zone").map(|zone| if zone == "UTC" { "Z".to_owned() } else { zone });
+    let zone = zone.filter(|zone| zone.starts_with(['+', '-', 'Z']));
     let time = text("time").map(|time| format!("T{time}{}", zone.unwrap_or_default()));
     let time = time.unwrap_or_default();
     list.text(Q::RecordedAt, text("date").map(|date| date + &time).as_deref());

@@ -83,9 +83,12 @@ fn text<'j>(job: &'j Job<'_>, quantity: Quantity) -> Option<&'j str> {
 /// Title, date and comment.
 fn general(job: &Job<'_>) -> Node {
     let text = |quantity| text(job, quantity);
-    let recorded = text(Quantity::RecordedAt).and_then(|when| when.split_once('T'));
+    let recorded = text(Quantity::RecordedAt).map(|when| match when.split_once('T') {
+        Some((date, time)) => (date, Some(time)),
+        None => (when, None),
+    });
     let (date, time) = recorded.filter(|(date, _)| is_date(date)).unzip();
-    let (time, zone) = time.map(split_zone).unzip();
+    let (time, zone) = time.flatten().map(split_zone).unzip();
     let texts = [
         ("date", date),
         ("time", time),
