@@ -111,6 +111,18 @@ def test_each_axis_keeps_its_own_step(ctx, tmp_path, sig_dims, ending, options):
         assert steps == ({"scan_step_y": 0.2} if sig_dims == 1 else {"scan_step_x": -0.5})
 
 
+@pytest.mark.parametrize("kind", ["DataAxis", "FunctionalDataAxis"])
+def test_axes_without_a_step_are_named(ctx, scan, kind):
+    with h5py.File(scan, "a") as file:
+        axis = file["Experiments/scan/axis-2"]
+        for name in ("scale", "offset"):
+            del axis.attrs[name]
+        axis.attrs["_type"] = kind
+    with pytest.warns(ff.warnings.DataSetWarning, match=r"values of axis-2 \('ky'\) are not"):
+        dataset = ctx.open(scan)
+    assert repr(dataset.axes[2]) == "ky: 8"
+
+
 SERIES = (
     Axis("temperature", "K", -10.0, 300.0, 2, "nav"),
     Axis("time", "s", 0.25, 0.0, 3, "nav"),

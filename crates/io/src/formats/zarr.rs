@@ -138,6 +138,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         ("codecs".into(), meta.pipeline.to_string()),
     ];
     let n_sig = told.map_or(sig_axes.len(), |told| told.len());
+    let uneven = about::uneven(&found.folder, shape.len());
     let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes, n_sig);
     details.extend(others);
     if let Some(shards) = &meta.shards {
@@ -156,7 +157,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         lends: false,
         metadata,
         details,
-        warnings: Vec::new(),
+        warnings: uneven.into_iter().collect(),
     };
     let segment = Segment {
         frames: 0..geometry.n_frames(),

@@ -120,6 +120,27 @@ pub(crate) fn add(
     add_steps(list, &nav, &sig)
 }
 
+/// A sentence about axes whose values are not equally far apart: they have no step.
+pub(crate) fn uneven(signal: &impl Signal, n_axes: usize) -> Option<String> {
+    let is_uneven = |axis: &String| {
+        let kind = signal.text(axis, "_type");
+        matches!(kind.as_deref(), Some("DataAxis" | "FunctionalDataAxis"))
+    };
+    let uneven = (0..n_axes).map(|axis| format!("axis-{axis}")).filter(is_uneven);
+    let uneven = uneven.map(|axis| {
+        let name = signal.text(&axis, "name").unwrap_or_default();
+        format!("{axis} ('{name}')")
+    });
+    let uneven: Vec<String> = uneven.collect();
+    (!uneven.is_empty()).then(|| {
+        format!(
+            "the values of {} are not equally far apart: such an axis has no step and no unit, its \
+             positions are counted; the file has its values",
+            uneven.join(", ")
+        )
+    })
+}
+
 /// Adds what framefold wrote into a file of HyperSpy, which may have changed since: HyperSpy keeps the
 /// numbers of framefold, but does not know what they mean. What HyperSpy has a place for is as it
 /// says there, and as framefold wrote it only where that is the same but for rounding. `n_sig` is

@@ -50,6 +50,7 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
     } else if let Some(signal) = signal(path) {
         let of = InGroup { library, path: signal };
         *others = hyperspy::add(&of, nav, sig, list);
+        *warning = hyperspy::uneven(&of, nav.len() + sig.len());
         if let Some(group) = library.group(&format!("{signal}/original_metadata/framefold")) {
             let mut written = MetadataList::new();
             framefold(&group, &mut written);

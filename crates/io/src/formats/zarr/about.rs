@@ -27,6 +27,11 @@ pub(super) fn signal_axes(array: &Place) -> Option<Vec<usize>> {
     (!axes.is_empty()).then_some(axes)
 }
 
+/// A sentence about axes that HyperSpy gives no step.
+pub(super) fn uneven(array: &Place, n_axes: usize) -> Option<String> {
+    hyperspy::uneven(&signal(array)?, n_axes)
+}
+
 /// What is known of the experiment; and what has a unit that is not known, in the words of the file. `nav`
 /// and `sig` are the axes of the scan and of frames, of which the file says that they are `n_sig`.
 pub(super) fn read(
