@@ -169,6 +169,24 @@ def test_the_older_format_of_that_name(tmp_path):
                 ff.Context().load(filetype, tmp_path / name)
 
 
+def test_no_other_data_set_takes_the_place_of_what_was_cut_off(tmp_path):
+    path = tmp_path / "a.h5"
+    survey = values((1, 1, 1, 6, 7), "u2")
+    with h5py.File(path, "w") as file:
+        for number, array in enumerate([survey, values((5, 1, 1, 30, 40), "u2")]):
+            file[f"Acquisition{number}/SVIData/Company"] = "Delmic"
+            file[f"Acquisition{number}/ImageData/Image"] = array
+            file.flush()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1000])
+    words = f"a.h5.*cut short: of the {len(whole)} bytes.*{len(whole) - 1000} are.*ds_path"
+    with pytest.raises(BadFileError, match=words):
+        ff.Context().open(path)
+    with pytest.warns(ff.warnings.DataSetWarning, match="cut short"):
+        dataset = ff.Context().open(path, ds_path="Acquisition0/ImageData/Image")
+    assert np.array_equal(read(dataset).reshape(survey.shape), survey)
+
+
 @pytest.mark.parametrize("version", ["earliest", "latest"])
 def test_only_what_is_cut_short_is_called_so(tmp_path, version):
     path = tmp_path / "a.h5"

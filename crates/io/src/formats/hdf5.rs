@@ -49,8 +49,8 @@ pub(crate) use failures::older;
 
 use crate::format::{Format, Prefix, Verdict};
 use crate::options;
-use crate::options::{Backend, OpenOptions};
-use framefold_core::{Dataset, Result};
+use crate::options::{Backend, DS_PATH, OpenOptions};
+use framefold_core::{Dataset, Error, Result};
 use frames::Frames;
 use library::Library;
 use pixel_mask::PixelMask;
@@ -109,8 +109,17 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let (source, mask) = failures::contained(|| {
         let library =
             Library::open(path, options.backend, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
+        let cut_short = library.main.cut_short();
+        if let Some(problem) = cut_short.as_ref().filter(|_| options.text(&DS_PATH).is_none()) {
+            // What was written last may be what is looked for, and another data set would be found.
+            let error = Error::bad_file(problem).with_hint(
+                "copy it again, or name a data set by ds_path to read what is there of it",
+            );
+            return Err(library.main.locate(error));
+        }
         let found = find::find(&library, options).map_err(|error| library.main.locate(error))?;
         let mut frames = Frames::read(&library, &found, options)?;
+        frames.warnings.extend(cut_short);
         let sig_shape = frames.sig_shape.clone();
         let mask = PixelMask::find(
             &library,

@@ -98,6 +98,11 @@ impl Headers {
         self.lock().notes.get(&address).cloned().unwrap_or_default()
     }
 
+    /// How many bytes the file says that it has, if it has fewer.
+    pub(super) fn cut_from(&self) -> Option<u64> {
+        self.file.as_ref()?.cut_from()
+    }
+
     /// The bytes that were made up at `offset`, behind the end of the file.
     pub(super) fn made(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         self.lock().blocks.get(&offset).filter(|block| block.len() == len).map(|b| b.to_vec())

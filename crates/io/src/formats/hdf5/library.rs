@@ -46,6 +46,11 @@ impl Opened {
         self.storage.len().saturating_sub(self.file.storage().len())
     }
 
+    /// Says so if the file is cut short.
+    pub(super) fn cut_short(&self) -> Option<String> {
+        Some(cut_short(self.headers.cut_from()?, &self.storage))
+    }
+
     /// Whether that address says that there is nothing.
     pub(super) fn is_nowhere(&self, address: u64) -> bool {
         Cursor::is_undefined_offset(address, self.file.superblock().offset_size)
@@ -407,10 +412,11 @@ fn explain(storage: &Storage, error: Error) -> Error {
     }
     match Dense::try_new(storage.clone()).and_then(|file| file.cut_from()) {
         None => error,
-        Some(end) => error.with_hint(format!(
-            "the file is cut short: of the {end} bytes that it says it has, {} are there; copy it \
-             again",
-            storage.len()
-        )),
+        Some(end) => error.with_hint(format!("{}; copy it again", cut_short(end, storage))),
     }
+}
+
+fn cut_short(end: u64, storage: &Storage) -> String {
+    let len = storage.len();
+    format!("the file is cut short: of the {end} bytes that it says it has, {len} are there")
 }
