@@ -424,6 +424,20 @@ def test_userblock_scale_offset_and_nbit(tmp_path):
     assert "by the HDF5 library" in scaled.meta["filters"]
 
 
+def test_pixels_that_are_packed_are_said_to_be(tmp_path):
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["x"] = values((5, 6, 8, 10), "i2")
+        file["x"].attrs.update(scale_factor=[0.01], add_offset=1.0, _FillValue=np.int16([-9999]))
+        file["plain"] = values((5, 6, 8, 10), "f4")
+        file["plain"].attrs.update(scale_factor=1.0, add_offset=0.0, _FillValue=np.nan)
+    said = "are packed: scale_factor 0.01, add_offset 1, _FillValue -9999;"
+    with pytest.warns(ff.warnings.DataSetWarning, match=said):
+        dataset = ff.Context().load("hdf5", path, ds_path="x")
+    assert (dataset.meta["scale_factor"], dataset.meta["_FillValue"]) == ("0.01", "-9999")
+    assert ff.Context().load("hdf5", path, ds_path="plain").warnings == []
+
+
 def test_what_cannot_be_read_is_refused_in_words(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("records", (3, 4, 5), [("a", "u1"), ("b", "f4")])

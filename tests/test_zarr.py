@@ -398,6 +398,20 @@ def test_groups_hyperspy_and_what_is_named(tmp_path):
     assert np.array_equal(read(dataset), array)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_pixels_that_are_packed_are_said_to_be(tmp_path, version):
+    """As xarray writes them, with its attributes."""
+    packed = {"scale_factor": 0.01, "add_offset": 1.0, "_FillValue": -9999}
+    for path, attributes in (("packed.zarr", packed), ("plain.zarr", {"_FillValue": "AAAA+H8="})):
+        how = {"zarr_format": version, "chunks": (1, 1, 8, 10), "attributes": attributes}
+        zarr.create_array(tmp_path / path, data=values((5, 6, 8, 10), "i2"), **how)
+    said = "are packed: scale_factor 0.01, add_offset 1, _FillValue -9999;"
+    with pytest.warns(ff.warnings.DataSetWarning, match=said):
+        dataset = ff.Context().open(tmp_path / "packed.zarr")
+    assert (dataset.meta["scale_factor"], dataset.meta["_FillValue"]) == ("0.01", "-9999")
+    assert ff.Context().open(tmp_path / "plain.zarr").warnings == []
+
+
 def test_damage_is_named(tmp_path):
     array = values((4, 6, 8, 16), "u2")
     path = tmp_path / "a.zarr"

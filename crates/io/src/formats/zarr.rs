@@ -22,6 +22,7 @@ use crate::access::archive::{Archive, MAGIC};
 use crate::access::enclosure::Enclosure;
 use crate::format::{Format, Prefix, Verdict};
 use crate::headers::axes::{check_sig_shape, sig_axes};
+use crate::headers::packed::Packed;
 use crate::headers::written;
 use crate::options;
 use crate::options::{Backend, OpenOptions};
@@ -144,6 +145,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     if let Some(shards) = &meta.shards {
         details.push(("shard shape".into(), format!("{:?}", shards.shape)));
     }
+    let packed = Packed::of(|name| attributes.get(name)?.as_f64());
+    details.extend(packed.details());
     let info = SourceInfo {
         format: FORMAT.name,
         paths: vec![root.to_path_buf()],
@@ -157,7 +160,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         lends: false,
         metadata,
         details,
-        warnings: uneven.into_iter().collect(),
+        warnings: packed.warning().into_iter().chain(uneven).collect(),
     };
     let segment = Segment {
         frames: 0..geometry.n_frames(),

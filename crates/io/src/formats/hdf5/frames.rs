@@ -4,9 +4,10 @@ use super::array::{Array, Place};
 use super::chunk_table::NoChunks;
 use super::find::Found;
 use super::library::Library;
-use super::{FORMAT, delmic, metadata, topspin, velox};
+use super::{FORMAT, delmic, metadata, topspin, values, velox};
 use crate::codec::Pipeline;
 use crate::headers::axes::{check_sig_shape, sig_axes};
+use crate::headers::packed::Packed;
 use crate::options::OpenOptions;
 use crate::readers::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
@@ -40,8 +41,12 @@ impl Frames {
         let mut arrays: Vec<Array> = vec![];
         let mut numbers = vec![];
         let mut missing = vec![];
+        let mut packed = Packed::default();
         for (path, number) in &found.parts {
             let dataset = library.dataset(path).and_then(|(dataset, owner)| {
+                if arrays.is_empty() {
+                    packed = values::packed(&dataset);
+                }
                 let first = dataset.attribute("image_nr_low").ok();
                 let first = first.and_then(|attribute| attribute.read_as_f64().ok());
                 Ok((Array::try_new(library, &dataset, owner)?, first))
@@ -118,7 +123,8 @@ impl Frames {
         let said = metadata::read(library, found, &nav_axes, &sig_axes);
         let mut details = details(found, &arrays);
         details.extend(said.others);
-        warnings.extend(said.warning);
+        details.extend(packed.details());
+        warnings.extend(said.warning.into_iter().chain(packed.warning()));
         Ok(Frames {
             arrays,
             frames,

@@ -1,5 +1,6 @@
 //! Attributes and small data sets, whatever their dtype.
 
+use crate::headers::packed::Packed;
 use framefold_core::DType;
 use hdf5_reader::Dataset;
 use hdf5_reader::group::Group;
@@ -31,6 +32,11 @@ pub(super) fn number(group: &Group, name: &str) -> Option<f64> {
 /// The unit that a data set says it has.
 pub(super) fn unit(dataset: &Dataset) -> Option<String> {
     dataset.attribute("units").ok()?.read_string().ok()
+}
+
+/// What a data set says that its numbers stand for.
+pub(super) fn packed(dataset: &Dataset) -> Packed {
+    Packed::of(|name| dataset.attribute(name).ok()?.read_as_f64().ok())
 }
 
 /// All numbers of a data set that holds but a few.
