@@ -117,7 +117,12 @@ fn is_ieee(raw: &[u8], size: u8) -> bool {
     };
     let layout = [exponent_at, exponent_bits, 0, exponent_at];
     let vax_order = raw.get(1).is_none_or(|flags| flags & 0x40 != 0);
+    // That the highest bit of the mantissa is 1 and not stored.
+    let is_implied = raw.get(1).is_some_and(|flags| (flags >> 4) & 3 == 2);
+    let sign_at = raw.get(2).map(|at| u16::from(*at) + 1);
     !vax_order
+        && is_implied
+        && sign_at == Some(u16::from(size) * 8)
         && fills_its_bytes(raw, size)
         && raw.get(12..16) == Some(&layout[..])
         && raw.get(16..20) == Some(&bias.to_le_bytes()[..])
