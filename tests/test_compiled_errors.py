@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from compiled_cases import cache, dataset, results  # noqa: F401
+from compiled_cases import both, cache, dataset, results  # noqa: F401
 
 import framefold as ff
 from framefold.exceptions import (
@@ -180,6 +180,94 @@ def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
     assert "Case.process_frame cannot be compiled: line 6 of" in text
     assert said in text
     assert len(text) < 1200
+
+
+#: Numba itself lets these write into what is read-only.
+WRITES = [
+    "frame.flat[0] = 1",
+    "c = frame.T.flat; c[1] = 1",
+    "np.fill_diagonal(frame, 1)",
+    "self.xp.fill_diagonal(val=1, a=frame)",
+    "np.nan_to_num(frame, False)",
+    "np.nan_to_num(frame, copy=frame[0, 0] > 1)",
+    "np.dot(np.eye(5, 4), np.eye(4, 3), frame)",
+    "np.dot(np.eye(5, 4), np.eye(4, 3), out=frame)",
+    "c = np.ascontiguousarray(frame); c[0, 0] = 1",
+    "c = np.ascontiguousarray(frame); c -= c.mean()",
+    "c = np.ascontiguousarray(frame[1]); c[0] = 1",
+    "c = np.asfortranarray(frame[1]); c[0] = 1",
+    "c = same(frame); c[0, 0] = 1",
+    "for c in np.nditer(frame): c[()] = 1",
+    "for c, d in np.nditer((np.ones(frame.shape), frame)): d[...] = 1",
+    "for c in np.nditer(frame): set_one(c)",
+    "self.params.array.flat[0] = 1",
+    "c = np.ascontiguousarray(self.params.array); c[0] = 1",
+    "np.ascontiguousarray(self.params.aux)[0] = 1",
+    "ARRAY.flat[0] = 1",
+]
+ARRAY = np.zeros(3)
+
+
+@ff.compiled
+def same(array):
+    return np.ascontiguousarray(array)
+
+
+@ff.compiled
+def set_one(array):
+    array[...] = 1
+
+
+@pytest.mark.parametrize("line", WRITES)
+def test_what_is_read_only_is_not_written_to(ctx, tmp_path, line):
+    data, array, aux = DATA.astype("f8"), np.zeros(3), np.zeros(30)
+    np.save(tmp_path / "data.npy", data)
+    parameters = {"array": array, "aux": One.aux_data(aux, "nav", dtype="f8")}
+    # Last, as writing into a file that is mapped would end the process.
+    for ds in dataset(ctx, data), ctx.load("npy", tmp_path / "data.npy"):
+        with pytest.raises(UDFError, match=r"line \d+ of .*(readonly|Numba fails with Attrib)"):
+            ctx.run_udf(ds, case(line)(**parameters))
+    assert (data == DATA).all()
+    assert not array.any()
+    assert not aux.any()
+
+
+def test_a_stage_does_not_write_into_frames(ctx):
+    class Fills(ff.Transform):
+        @ff.compiled
+        def process_frame(self, frame, out):
+            np.fill_diagonal(frame, 1)
+            out[:] = frame
+
+    with pytest.raises(UDFError, match="Cannot modify readonly array"):
+        dataset(ctx, DATA).pipe(Fills())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = np.ascontiguousarray(frame).sum()",
+        "c = np.ascontiguousarray(frame.T); c -= 5; y = c.sum()",
+        "c = np.ascontiguousarray(frame[:, :2]); c -= 5; y = c.sum() + frame[:, 0].sum()",
+        "c = np.asfortranarray(a=frame); c -= 5; y = c.sum() + frame.sum()",
+        "c = np.ascontiguousarray(2 * frame); c -= frame; y = c.sum()",
+        "c = 1.0 * frame; np.fill_diagonal(c, 1); y = np.nan_to_num(c).sum()",
+    ],
+)
+def test_what_is_copied_can_be_written_to(ctx, line):
+    both(ctx, DATA.astype("f8"), case(f"{line}; self.results.x[0] = y"))
+
+
+def test_elements_of_nditer_are_as_their_arrays(ctx):
+    class Copies(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            made = np.zeros(frame.shape)
+            for here, there in np.nditer((frame, made)):
+                there[()] = here.item()
+            self.results.x[0] = made.sum()
+
+    np.testing.assert_array_equal(results(ctx, DATA, Copies())["x"], DATA.sum((2, 3)).ravel())
 
 
 class Counts(One):

@@ -23,13 +23,14 @@ from numba.core.extending import (
     register_model,
     typeof_impl,
 )
-from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr, signature
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.untyped_passes import IRProcessing
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from framefold.common import _foreign
+from framefold.compilation._readonly import KeepReadOnly, Same, put
 from framefold.compilation.marks import MARK, Options, options_of
 
 nt: Any = numba.types
@@ -288,52 +289,25 @@ def array_type(dtype: Any, ndim: int, *, writeable: bool, gaps: bool = False) ->
     return nt.Array(from_dtype(dtype), ndim, "A" if gaps else "C", readonly=not writeable)
 
 
-class OnlyArrays:
-    """A function for compiled code that gives back an array, and refuses all else."""
+def only_arrays(attribute: str) -> Same:
+    """A function for compiled code that gives back an array, and refuses all else.
 
-    def __init__(self, attribute: str) -> None:
-        #: What is assigned to, in the user's words: ``self.task_data.x``.
-        self.attribute = attribute
+    Parameters
+    ----------
+    attribute
+        What is assigned to, in the user's words: ``self.task_data.x``.
+    """
 
-
-class OnlyArraysType(nt.Callable, nt.Dummy):  # type: ignore[misc]
-    """The type of one."""
-
-    def __init__(self, attribute: str) -> None:
-        self.attribute = attribute
-        super().__init__(name=f"framefold.OnlyArrays({attribute})")
-
-    def get_call_type(self, context: Any, arguments: Any, named: Any) -> Any:
-        """The same array, if it is one that can be written to."""
-        (found,) = arguments
+    def check(found: Any) -> Any:
         if isinstance(found, nt.Array) and found.mutable:
-            return signature(found, found)
+            return found
         what = "a read-only array" if isinstance(found, nt.Array) else f"no array ({found})"
         raise TypingError(
-            f"{self.attribute} is {what} and cannot be replaced; keep it in an array that "
+            f"{attribute} is {what} and cannot be replaced; keep it in an array that "
             f"get_task_data makes, of one element for a number"
         )
 
-    def get_call_signatures(self) -> Any:
-        """None that would be known without arguments."""
-        return (), False
-
-    def get_impl_key(self, signature: Any) -> Any:
-        """All of them have the same code."""
-        return OnlyArrays
-
-
-register_model(OnlyArraysType)(models.OpaqueModel)
-
-
-@typeof_impl.register(OnlyArrays)  # type: ignore[untyped-decorator]
-def _type_of_only_arrays(function: OnlyArrays, c: Any) -> Any:
-    return OnlyArraysType(function.attribute)
-
-
-@lower_builtin(OnlyArrays, nt.Array)  # type: ignore[untyped-decorator]
-def _only_arrays(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+    return Same(attribute, check)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -363,23 +337,16 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
                     continue
                 changed = True
                 target, loc = statement.target, statement.loc
-                put = partial(self._put, function, block.scope, body, loc)
-                only_arrays = OnlyArrays(f"{self._named(function, target)}.{statement.attr}")
-                present = put(numba_ir.Expr.getattr(target, statement.attr, loc))
-                check = put(numba_ir.Global("only_arrays", only_arrays, loc))
-                array = put(numba_ir.Expr.call(check, (present,), (), loc))
+                new = partial(put, function, block.scope, body, loc)
+                refuse = only_arrays(f"{self._named(function, target)}.{statement.attr}")
+                present = new(numba_ir.Expr.getattr(target, statement.attr, loc))
+                check = new(numba_ir.Global("only_arrays", refuse, loc))
+                array = new(numba_ir.Expr.call(check, (present,), (), loc))
                 if not self._is_in_place(function, statement):
-                    everything = put(numba_ir.Const(Ellipsis, loc))
+                    everything = new(numba_ir.Const(Ellipsis, loc))
                     body.append(numba_ir.SetItem(array, everything, statement.value, loc))
             block.body = body
         return changed
-
-    def _put(self, function: Any, scope: Any, body: list[Any], loc: Any, value: Any) -> Any:
-        """A new variable that is assigned that value at the end of ``body``."""
-        variable = scope.redefine("$framefold", loc)
-        body.append(numba_ir.Assign(value, variable, loc))
-        _foreign.define(function, variable.name, value)
-        return variable
 
     def _named(self, function: Any, variable: Any) -> str:
         """What it is in the user's code, as far as that can be known: ``self.task_data``."""
@@ -426,11 +393,15 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 
 
 class Compiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's own, with the pass above."""
+    """Numba's own, with the pass above, and types of which read-only arrays stay so."""
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline, without object mode."""
         made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         made.add_pass_after(AssignToArrays, IRProcessing)
+        made.passes = [
+            (KeepReadOnly if each is NopythonTypeInference else each, about)
+            for each, about in made.passes
+        ]
         made.finalize()
         return [made]
