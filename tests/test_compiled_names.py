@@ -42,6 +42,14 @@ def divide(value):
     return 1.0 / value
 
 
+def with_default(function):
+    return lambda value, function=function: function(value)
+
+
+def with_keyword(function):
+    return lambda value, *, function=function: function(value)
+
+
 #: Made in the test: signatures are compiled.
 PAIRS = {
     "members of an enum": lambda: [enum.Enum("E", {"A": 1}), enum.Enum("E", {"A": 5})],
@@ -59,6 +67,12 @@ PAIRS = {
     "signs of zero": lambda: [0.0, -0.0],
     "kinds of one": lambda: [1, True],
     "what overrides a builtin": lambda: [lambda: 1, lambda: 2],
+    "functions in a tuple": lambda: [(1, (each,)) for each in (divide, uses)],
+    "functions of Numba in a tuple": lambda: [(numba.njit(each),) for each in (divide, uses)],
+    "functions in a named tuple": lambda: [namedtuple("P", "f")(each) for each in (divide, uses)],
+    "which function is where": lambda: [(divide, each, uses) for each in (divide, uses)],
+    "functions as defaults": lambda: [with_default(each) for each in (divide, uses)],
+    "functions as defaults of keywords": lambda: [with_keyword(each) for each in (divide, uses)],
 }
 
 
@@ -105,6 +119,40 @@ settings.inner = ModuleType("settings.inner")
 settings.inner.factor = 3
 #: Not what the function below has as a parameter.
 gain = object()
+
+
+WEIGH = """
+@mark
+def scale(value):
+    return value * {factor}
+class Weighs(ff.UDF):
+    def get_result_buffers(self):
+        return {{"x": self.buffer("nav", dtype="int64")}}
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.x[0] = {call}
+"""
+
+
+#: What comes before the class, and how it calls ``scale``.
+WAYS = {
+    "a tuple": ("weights = (scale,)", "weights[0](1)"),
+    "a named tuple": ("weights = namedtuple('Weights', 'one')(scale)", "weights.one(1)"),
+    "a default": ("@ff.compiled\ndef weigh(value, by=scale): return by(value)", "weigh(1)"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:First-class function")
+@pytest.mark.parametrize("mark", [ff.compiled, numba.njit], ids=["compiled", "njit"])
+@pytest.mark.parametrize("way", WAYS)
+def test_functions_in_other_values_are_edited(ctx, way, mark):
+    made, call = WAYS[way]
+    for factor in (2, 5, 2):
+        scope = {"ff": ff, "mark": mark, "namedtuple": namedtuple}
+        text = WEIGH.format(factor=factor, call=call).replace("class", f"{made}\nclass", 1)
+        exec(compile(text, "<cell>", "exec"), scope)
+        dataset = ctx.load("memory", data=DATA)
+        assert (ctx.run_udf(dataset, scope["Weighs"]())["x"].data == factor).all()
 
 
 class Scaled(ff.UDF):

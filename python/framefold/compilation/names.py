@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -25,7 +25,10 @@ class UncertainError(Exception):
 
 
 def functions_of(function: FunctionType) -> Iterator[FunctionType]:
-    """A function, and all those written in Python that it reaches by global names and closures."""
+    """A function, and all those written in Python that it reaches.
+
+    By global names, closures, and defaults of arguments, also within tuples.
+    """
     seen: list[FunctionType] = []
     waiting = [function]
     while waiting:
@@ -35,13 +38,24 @@ def functions_of(function: FunctionType) -> Iterator[FunctionType]:
         seen.append(each)
         yield each
         for _, value in _reached(each):
-            value = getattr(value, "py_func", value)
-            if isinstance(value, FunctionType):
-                waiting.append(value)
+            waiting.extend(_functions_in(value))
+
+
+def _functions_in(value: Any) -> Iterator[FunctionType]:
+    """Functions that a value is, or has in it."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _functions_in(each)
 
 
 def _reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values of what is not the function's own."""
+    """Names and values of what is not in the function's code."""
+    for default in function.__defaults__ or ():
+        yield "default", default
+    yield from (function.__kwdefaults__ or {}).items()
     names = names_in(function.__code__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -97,12 +111,11 @@ def fingerprint(function: FunctionType) -> str:
     from hashlib import sha256  # which loads a large library
 
     parts = sha256()
-    for each in functions_of(function):
+    functions = list(functions_of(function))
+    for each in functions:
         parts.update(repr((_code(each.__code__), getattr(each, MARK, None))).encode())
-        for default in (*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).items()):
-            parts.update(_value("default", default).encode())
         for name, value in _reached(each):
-            parts.update(_value(name, value).encode())
+            parts.update(_value(name, value, functions).encode())
     return parts.hexdigest()
 
 
@@ -117,13 +130,18 @@ def _code(code: CodeType) -> tuple[Any, ...]:
     return (*place, code.co_code.hex(), constants, names, code.co_linetable.hex())
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: Any, functions: Sequence[FunctionType] = ()) -> str:
+    """What a value is, with its name; of functions, which of these it is."""
     if (function := getattr(value, "py_func", None)) is not None:
         # Numba compiles it; followed by `functions_of`, too.
         options = _foreign.options_of_numba(value)
-        return f"{name}={_value('', function)}{sorted((k, str(v)) for k, v in options.items())};"
+        which = _value("", function, functions)
+        return f"{name}={which}{sorted((k, str(v)) for k, v in options.items())};"
     if isinstance(value, FunctionType):
-        return f"{name}=function;"  # followed by `functions_of`
+        for number, each in enumerate(functions):
+            if each is value:
+                return f"{name}=function {number};"
+        raise UncertainError(f"the function {name!r}")  # within something that is not followed
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise UncertainError(name)
@@ -137,7 +155,8 @@ def _value(name: str, value: Any) -> str:
         return f"{name}={type(value).__name__}:{value!r};"
     if isinstance(value, tuple):
         fields = getattr(value, "_fields", "")
-        return f"{name}={fields}({''.join(_value('', each) for each in value)});"
+        items = "".join(_value("", each, functions) for each in value)
+        return f"{name}={fields}({items});"
     if isinstance(value, ModuleType):
         return f"{name}=module {value.__name__} {getattr(value, '__version__', '')};"
     if isinstance(value, type):
