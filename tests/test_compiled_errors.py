@@ -21,7 +21,7 @@ from framefold.exceptions import (
 )
 from framefold.executor.processes import ProcessJobExecutor
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +200,7 @@ WRITES = [
     "for c in np.nditer(frame): c[()] = 1",
     "for c, d in np.nditer((np.ones(frame.shape), frame)): d[...] = 1",
     "for c in np.nditer(frame): set_one(c)",
+    "fill(frame)",
     "self.params.array.flat[0] = 1",
     "c = np.ascontiguousarray(self.params.array); c[0] = 1",
     "np.ascontiguousarray(self.params.aux)[0] = 1",
@@ -216,6 +217,11 @@ def same(array):
 @ff.compiled
 def set_one(array):
     array[...] = 1
+
+
+@numba.njit
+def fill(array):
+    array.flat[0] = 1
 
 
 @pytest.mark.parametrize("line", WRITES)

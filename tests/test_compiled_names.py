@@ -155,6 +155,54 @@ def test_functions_in_other_values_are_edited(ctx, way, mark):
         assert (ctx.run_udf(dataset, scope["Weighs"]())["x"].data == factor).all()
 
 
+HELPED = """
+factor = 2
+{decorator}
+def scale(value):
+    return value * factor
+{between}
+class Helped(ff.UDF):
+    def get_result_buffers(self):
+        return {{"x": self.buffer("nav", dtype="float64")}}
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.x[0] = scale(1.0)
+"""
+HELPERS = {
+    "njit": ("@numba.njit", "scale(1.0)"),
+    "a signature": ("@numba.njit('f8(f8)')", ""),
+    "in another": ("@numba.njit", "inner = scale\n@numba.njit\ndef scale(x): return inner(x)"),
+    "in a module": (
+        "@numba.njit",
+        "m = module('m', scale=scale)\nscale = ff.compiled(lambda x: m.scale(x))",
+    ),
+    "calls itself": (
+        "@numba.njit",
+        "inner = scale\n@numba.njit\ndef scale(x): return inner(x) if x == 1 else scale(x - 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("helper", HELPERS)
+def test_functions_of_numba_see_values_of_now(ctx, helper):
+    decorator, between = HELPERS[helper]
+    scope = {"ff": ff, "numba": numba, "module": module}
+    exec(compile(HELPED.format(decorator=decorator, between=between), "<cell>", "exec"), scope)
+    dataset = ctx.load("memory", data=DATA)
+    for factor in (2, 10, 3):
+        scope["factor"] = factor
+        for _ in range(2):
+            assert (ctx.run_udf(dataset, scope["Helped"]())["x"].data == factor).all()
+            store._loaded.clear()  # as in another process, which reads the file if there is one
+
+
+def test_functions_of_numba_stay_as_they_are(ctx):
+    scope = {"ff": ff, "numba": numba}
+    exec(compile(HELPED.format(decorator="@numba.njit", between=""), "<cell>", "exec"), scope)
+    ctx.run_udf(ctx.load("memory", data=DATA), scope["Helped"]())
+    assert scope["scale"].signatures == []
+
+
 class Scaled(ff.UDF):
     def get_result_buffers(self):
         return {"n": self.buffer("nav", dtype="int64")}

@@ -182,11 +182,14 @@ def test_options_of_numba() -> None:
     def same(value: float) -> float:
         return value
 
-    found = _foreign.options_of_numba(numba.njit(error_model="numpy")(same))
+    made = numba.njit(error_model="numpy")(same)
+    found = _foreign.options_of_numba(made)
     assert found["error_model"] == "numpy"
     assert found["signatures"] == []
-    found = _foreign.options_of_numba(numba.njit("float32(float32)", locals={})(same))
-    assert found["signatures"] == ["(float32,) -> float32"]
+    assert _foreign.declared_signatures(made) is None
+    made = numba.njit("float32(float32)", locals={})(same)
+    assert _foreign.options_of_numba(made)["signatures"] == ["(float32,) -> float32"]
+    assert _foreign.declared_signatures(made) == [numba.float32(numba.float32)]
 
 
 def test_they_are_used_in_one_module() -> None:

@@ -129,8 +129,13 @@ def object_code_of(library: Any) -> bytes:
 
 def options_of_numba(function: Any) -> dict[str, Any]:
     """What changes the results of a function that the user had Numba compile, beside its code."""
-    declared = [] if function._can_compile else [str(each) for each in function.nopython_signatures]
+    declared = [str(each) for each in declared_signatures(function) or ()]
     return {**function.targetoptions, "locals": function.locals, "signatures": declared}
+
+
+def declared_signatures(function: Any) -> list[Any] | None:
+    """The signatures that the user had Numba compile a function for; None if it is for all."""
+    return None if function._can_compile else list(function.nopython_signatures)
 
 
 def define(function: Any, name: str, expression: Any) -> None:

@@ -46,7 +46,11 @@ def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
     UDFError
         If something cannot be compiled; names the function, the line, and the reason.
     """
-    _types.forget()
+    with _types.anew():
+        return _compiled(wanted)
+
+
+def _compiled(wanted: Wanted) -> tuple[MachineCode, Any]:
     makers: list[tuple[str, Any, Any]] = [("process", _source.process_entry, wanted.process)]
     if wanted.postprocess is not None:
         makers.append(("end", _source.end_entry, wanted.postprocess))
@@ -181,11 +185,11 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
     import numpy as np
     from numba.np.numpy_support import as_dtype
 
-    _types.forget()
     frame = _types.array_type(np.dtype(dtype), ndim, writeable=False)
-    made = _types.dispatcher(function, options_of(function) or Options())
     try:
-        made.compile((frame,))
+        with _types.anew():
+            made = _types.dispatcher(function, options_of(function) or Options())
+            made.compile((frame,))
     except NumbaError as error:
         raise cannot("map", function, error) from None
     except Exception as error:

@@ -6,6 +6,10 @@ This module imports Numba; it is imported when the first function is compiled.
 from __future__ import annotations
 
 import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -24,14 +28,17 @@ from numba.core.extending import (
     typeof_impl,
 )
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.untyped_passes import IRProcessing
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
+from framefold.common import _foreign
 from framefold.compilation._readonly import KeepReadOnly, Same, put
 from framefold.compilation.marks import MARK, Options, options_of
+from framefold.compilation.names import LIBRARIES, home
 
 nt: Any = numba.types
 
@@ -258,14 +265,37 @@ def _type_of_function(function: Any, c: Any) -> Any:
 #: Without functions by which the interpreter and C call them: only compiled code does.
 ONLY_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-_dispatchers: dict[int, tuple[Any, Options, Any]] = {}
+
+class _Anew(threading.local):
+    """Whether this thread compiles for framefold, so that nothing that was compiled is used."""
+
+    on = False
+
+
+_anew = _Anew()
+#: What Numba makes of functions here, by what it is made of: a function that is marked, or what the
+#: user had Numba make of one.
+_made: dict[tuple[int, Options | None], tuple[Any, Any]] = {}
+#: All of them.
+_own: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@contextmanager
+def anew() -> Iterator[None]:
+    """Compile everything anew: what is in modules and closures may have changed."""
+    _made.clear()
+    _anew.on = True
+    try:
+        yield
+    finally:
+        _anew.on = False
 
 
 def dispatcher(function: FunctionType, options: Options) -> Any:
-    """What Numba compiles of a function; the same for the same function, until `forget`."""
-    known = _dispatchers.get(id(function))
-    if known is not None and known[0] is function and known[1] == options:
-        return known[2]
+    """What Numba compiles of a function; the same for the same function, until `anew`."""
+    known = _made.get((id(function), options))
+    if known is not None and known[0] is function:
+        return known[1]
     made = numba.njit(
         boundscheck=options.boundscheck,
         fastmath=options.fastmath,
@@ -274,14 +304,38 @@ def dispatcher(function: FunctionType, options: Options) -> Any:
         pipeline_class=Compiler,
         **ONLY_LINKED,
     )(function)
+    _own.add(made)
     if MARK in vars(function):
-        _dispatchers[id(function)] = (function, options, made)
+        _made[id(function), options] = function, made
     return made
 
 
-def forget() -> None:
-    """Compile everything anew from here on: what is in modules and closures may have changed."""
-    _dispatchers.clear()
+@typeof_impl.register(CPUDispatcher)  # type: ignore[untyped-decorator]
+def _type_of_dispatcher(found: Any, c: Any) -> Any:
+    """The type of what Numba makes of a function: in code of framefold, of one made anew.
+
+    The user's keeps code with the values of the module that there were when it was compiled.
+    """
+    own = found in _own or home(found) in LIBRARIES
+    if _anew.on and not own and not found.targetoptions.get("forceobj"):
+        found = _made_anew(found)
+    return nt.Dispatcher(found)
+
+
+def _made_anew(found: Any) -> Any:
+    known = _made.get((id(found), None))
+    if known is not None and known[0] is found:
+        return known[1]
+    make = numba.jit(pipeline_class=HelperCompiler, locals=found.locals, **found.targetoptions)
+    made = make(found.py_func)
+    _own.add(made)
+    _made[id(found), None] = found, made  # known to itself while it is compiled
+    signatures = _foreign.declared_signatures(found)
+    if signatures is not None:
+        for each in signatures:
+            made.compile(each)
+        made.disable_compile()
+    return made
 
 
 def array_type(dtype: Any, ndim: int, *, writeable: bool, gaps: bool = False) -> Any:
@@ -392,16 +446,26 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
         return isinstance(one, numba_ir.Arg) and one is other
 
 
-class Compiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's own, with the pass above, and types of which read-only arrays stay so."""
+class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's own, with types of which read-only arrays stay so."""
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline, without object mode."""
         made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        made.add_pass_after(AssignToArrays, IRProcessing)
         made.passes = [
             (KeepReadOnly if each is NopythonTypeInference else each, about)
             for each, about in made.passes
         ]
+        made.finalize()
+        return [made]
+
+
+class Compiler(HelperCompiler):
+    """For functions that are marked: with the pass above, too."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The same pipeline and the pass."""
+        (made,) = super().define_pipelines()
+        made.add_pass_after(AssignToArrays, IRProcessing)
         made.finalize()
         return [made]

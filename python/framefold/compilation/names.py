@@ -163,7 +163,7 @@ def _value(name: str, value: Any, functions: Sequence[FunctionType] = ()) -> str
         return f"{name}={_class(name, value)};"
     if isinstance(value, BuiltinFunctionType | np.ufunc | np.dtype):
         return f"{name}={value!r};"
-    if callable(value) and _home(value) in ("numpy", "math", "cmath"):
+    if callable(value) and home(value) in ("numpy", "math", "cmath"):
         return f"{name}={value!r};"
     if type(value).__module__.startswith("numba.core.types."):
         return f"{name}={value!r};"
@@ -178,11 +178,11 @@ def _class(name: str, value: type) -> str:
     if issubclass(value, tuple) and hasattr(value, "_fields"):
         return f"{value!r}{value._fields}"
     # Of exceptions, the name alone: the interpreter raises them.
-    if issubclass(value, BaseException) or _home(value) in ("builtins", *LIBRARIES):
+    if issubclass(value, BaseException) or home(value) in ("builtins", *LIBRARIES):
         return repr(value)
     raise UncertainError(f"the class {name!r}")
 
 
-def _home(value: Any) -> str:
+def home(value: Any) -> str:
     """The package that something is from."""
     return str(getattr(value, "__module__", "")).partition(".")[0]

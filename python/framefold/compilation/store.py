@@ -80,10 +80,11 @@ def load(wanted: Wanted) -> Loaded:
 def return_type(function: Any, dtype: str, ndim: int) -> str:
     """The dtype of what a function of a frame returns, by name."""
     from framefold.compilation.names import fingerprint
+    from framefold.compilation.plan import GENERATION
 
     with _lock:
         try:
-            about = (about_numba(), fingerprint(function), dtype, ndim, "returns")
+            about = (GENERATION, about_numba(), fingerprint(function), dtype, ndim, "returns")
             key = hashlib.sha256(repr(about).encode()).hexdigest()
         except UncertainError:
             key = ""
