@@ -11,7 +11,8 @@
 //! samples are (258, 277, 339), how they are compressed (259, 317), and where its strips (273, 278,
 //! 279) or tiles (322 to 325) lie. Pages that show another one in small (tag 254) are no frames.
 //! ImageJ writes files beyond 4 GB with one directory and all frames after the pixels of the first
-//! one, and says how many in the description (270).
+//! one, and says how many in the description (270). OME's description says which page is which plane:
+//! see `planes`.
 //!
 //! Known writers: ImageJ, tifffile, libtiff, Bio-Formats, microscopes of many makers. Limits: no
 //! JPEG, no floats of 24 bits, no volumes. Of pages of several kinds, such as a preview before the
@@ -20,6 +21,7 @@
 mod describe;
 mod ifd;
 mod page;
+mod planes;
 mod series;
 mod source;
 mod vendors;
@@ -79,6 +81,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         stack.add(storage).map_err(located)?;
     }
     stack.warnings.extend(files::notes(&options.files));
+    stack.arrange();
     source::make(stack, options)
 }
 
@@ -94,6 +97,19 @@ struct Piece {
     stride: u64,
 }
 
+impl Piece {
+    /// The place of one of its frames.
+    fn place_of(&self, frame: u64) -> Place {
+        match self.place {
+            Place::Run(start) => {
+                let skipped = (frame - self.frames.start).saturating_mul(self.stride);
+                Place::Run(start.saturating_add(skipped))
+            }
+            chunks @ Place::Chunks(..) => chunks,
+        }
+    }
+}
+
 /// What was found in all files so far.
 #[derive(Debug, Default)]
 struct Stack {
@@ -104,6 +120,8 @@ struct Stack {
     kind: Option<Kind>,
     pieces: Vec<Piece>,
     n_frames: u64,
+    /// The numbers of the pages of the first file that are frames.
+    pages: Vec<u64>,
     /// Pages that only show others in small.
     n_small: u64,
     description: Description,
@@ -172,12 +190,16 @@ impl Stack {
             description.get_or_insert_with(|| Description::read(directory));
             let frame = self.n_frames;
             self.n_frames += 1;
-            match place.joined(&storage, directory.flavour(), &layout) {
+            if file == 0 {
+                self.pages.push(page);
+            }
+            let place = place.joined(&storage, directory.flavour(), &layout);
+            let layout = self.remember(layout);
+            match place {
                 Ok(place) => self.push(file, layout, frame, place),
                 Err(error) => {
                     n_missing += 1;
                     first_missing.get_or_insert((page, error));
-                    self.remember(layout);
                 }
             }
             Ok(())
@@ -224,9 +246,8 @@ impl Stack {
         }
     }
 
-    fn push(&mut self, file: usize, layout: Layout, frame: u64, place: Place) {
-        let bytes = layout.frame_bytes();
-        let layout = self.remember(layout);
+    fn push(&mut self, file: usize, layout: usize, frame: u64, place: Place) {
+        let bytes = self.layouts.get(layout).map_or(u64::MAX, Layout::frame_bytes);
         if let (Some(last), Place::Run(start)) = (self.pieces.last_mut(), place)
             && let Place::Run(first) = last.place
             && (last.file, last.layout, last.frames.end) == (file, layout, frame)
@@ -241,6 +262,36 @@ impl Stack {
             }
         }
         self.pieces.push(Piece { file, layout, frames: frame..frame + 1, place, stride: bytes });
+    }
+
+    /// Puts the frames of the only file where its description says that they are in the stack.
+    fn arrange(&mut self) {
+        let [(storage, _)] = self.files.as_slice() else { return };
+        let places = match self.description.places(&self.pages) {
+            None => return,
+            Some(Ok(places)) => places,
+            Some(Err(why)) if self.n_frames > 1 => {
+                let name = storage.path().and_then(Path::file_name).unwrap_or_default();
+                self.warnings.push(format!(
+                    "'{}': OME's description does not give each page a plane of its own: {why}; the \
+                     frames are on one axis, in the order of the file",
+                    name.to_string_lossy()
+                ));
+                return;
+            }
+            Some(Err(_)) => return,
+        };
+        let mut frames = Vec::new();
+        for piece in std::mem::take(&mut self.pieces) {
+            let at = |frame: u64| usize::try_from(frame).ok().and_then(|at| places.get(at));
+            frames.extend(piece.frames.clone().filter_map(|frame| {
+                Some((*at(frame)?, piece.file, piece.layout, piece.place_of(frame)))
+            }));
+        }
+        frames.sort_by_key(|&(frame, ..)| frame);
+        for (frame, file, layout, place) in frames {
+            self.push(file, layout, frame, place);
+        }
     }
 
     /// Adds the frames that follow the pixels of the only page without pages of their own.

@@ -1,6 +1,7 @@
 //! What programs write into the description of the first page: ImageJ, OME and tifffile.
 
 use super::ifd::{Directory, tag};
+use super::planes::{PlaneAxis, Planes};
 use super::vendors;
 use crate::headers::units::{convert, symbol};
 use crate::headers::xml::Element;
@@ -23,6 +24,8 @@ pub(super) struct Description {
     pub(super) warnings: Vec<String>,
     /// The axes of the stack, slowest first, with those of a frame or without them.
     axes: Option<Axes>,
+    /// Which page is which plane, where it says so.
+    planes: Option<Planes>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +110,20 @@ impl Description {
         self.axes = Some(Axes::All(shape));
     }
 
-    /// `OME/Image/Pixels`, if there is one image whose planes are in order.
+    /// The place in the stack of each frame, from the numbers of their pages, where the description
+    /// says so: it has axes only then. `Err` says why there are no such places.
+    pub(super) fn places(&mut self, pages: &[u64]) -> Option<Result<Vec<u64>, String>> {
+        let planes = self.planes.take()?;
+        let places = planes.places(pages);
+        if places.is_ok() {
+            self.stack(planes.axes.iter().map(|PlaneAxis { n, name, step, .. }| {
+                (*n, *name, step.as_ref().map(|(step, unit)| (*step, unit.as_str())))
+            }));
+        }
+        Some(places)
+    }
+
+    /// `OME/Image/Pixels`.
     fn ome(&mut self, text: &str) {
         let Ok(root) = Element::parse(text.as_bytes()) else { return };
         let images: Vec<&Element> =
@@ -130,35 +146,24 @@ impl Description {
         if pixels.attribute("TimeIncrementUnit").is_none_or(|unit| unit == "s") {
             self.metadata.positive(Quantity::FrameTime, number("TimeIncrement"));
         }
-        let planes: Vec<&Element> =
-            pixels.children.iter().filter(|child| child.name.ends_with("TiffData")).collect();
-        let in_order = planes.iter().enumerate().all(|(i, plane)| {
-            let ifd = plane.attribute("IFD").map_or(Some(0), |n| n.parse::<usize>().ok());
-            ifd == Some(i)
-                && (planes.len() == 1 || !plane.children.iter().any(|c| c.name.ends_with("UUID")))
-        });
-        if images.len() != 1 || !in_order {
-            return;
-        }
         // From fastest to slowest, after X and Y.
         let order = pixels.attribute("DimensionOrder").unwrap_or("XYZCT");
         let colours = pixels.children.iter().find(|child| child.name.ends_with("Channel"));
         let samples = colours.and_then(|c| c.attribute("SamplesPerPixel")?.parse::<usize>().ok());
         let (depth, time) = (unit("PhysicalSizeZUnit"), pixels.attribute("TimeIncrementUnit"));
-        let nav =
-            order.chars().rev().filter(|axis| !matches!(axis, 'X' | 'Y')).filter_map(|axis| {
-                let n = pixels.attribute(&format!("Size{axis}"))?.parse::<usize>().ok()?;
-                Some(match axis {
-                    'C' => (n / samples.unwrap_or(1).max(1), "channel", None),
-                    'Z' => (n, "depth", number("PhysicalSizeZ").map(|step| (step, &*depth))),
-                    'T' => {
-                        let step = number("TimeIncrement");
-                        (n, "time", step.map(|step| (step, time.unwrap_or("s"))))
-                    }
-                    _ => (n, "", None),
-                })
-            });
-        self.stack(nav);
+        let axes = order.chars().rev().filter(|axis| !matches!(axis, 'X' | 'Y'));
+        let axes = axes.filter_map(|letter| {
+            let n = pixels.attribute(&format!("Size{letter}"))?.parse::<usize>().ok()?;
+            let (n, name, step, unit) = match letter {
+                'C' => (n / samples.unwrap_or(1).max(1), "channel", None, ""),
+                'Z' => (n, "depth", number("PhysicalSizeZ"), &*depth),
+                'T' => (n, "time", number("TimeIncrement"), time.unwrap_or("s")),
+                _ => (n, "", None, ""),
+            };
+            let step = step.map(|step| (step, unit.to_owned()));
+            Some(PlaneAxis { letter, n: n.max(1), name, step })
+        });
+        self.planes = Some(Planes::read(&pixels, images.len(), axes.collect()));
     }
 
     /// Says which axis of frames holds their colours. Where it is the last one, the steps of rows and
@@ -290,11 +295,14 @@ mod tests {
             SizeY="8" SizeZ="4" SizeC="1" SizeT="3" PhysicalSizeX="2" PhysicalSizeXUnit="nm"><TiffData
             IFD="0" PlaneCount="12"/></Pixels></Image></OME>"#,
         );
+        let pages: Vec<u64> = (0..12).collect();
+        assert_eq!(found.places(&pages), Some(Ok(pages)));
         assert_eq!(found.nav_shape(&[8, 7]), Some(vec![3, 4]));
         let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
         assert_eq!(facts, ["2 nm", "a", "time, depth"]);
         let mut other = Description::default();
         other.ome("<OME><Image><Pixels SizeZ='4'><TiffData IFD='3'/></Pixels></Image></OME>");
+        assert!(other.places(&[0, 1, 2, 3]).is_some_and(|places| places.is_err()));
         assert_eq!(other.nav_shape(&[8, 7]), None);
     }
 }

@@ -187,14 +187,12 @@ impl Pages {
             self.pieces.get(number).ok_or_else(|| Error::bug("a page that is not there"))?;
         let file =
             self.files.get(piece.file).ok_or_else(|| Error::bug("a file that is not there"))?;
-        let place = match piece.place {
-            Place::Run(start) => {
-                let skipped = (frame - piece.frames.start).saturating_mul(piece.stride);
-                Place::Run(start.saturating_add(skipped))
-            }
-            chunks @ Place::Chunks(..) => chunks,
-        };
-        let range = place.chunk(&file.storage, file.flavour, &self.layout, index % n_chunks)?;
+        let range = piece.place_of(frame).chunk(
+            &file.storage,
+            file.flavour,
+            &self.layout,
+            index % n_chunks,
+        )?;
         Ok((file, range))
     }
 }
