@@ -199,6 +199,42 @@ def test_imagej_and_ome_say_what_the_axes_are(ctx, tmp_path):
     assert dataset.metadata["diffraction_step_x"] == pytest.approx(0.02)
 
 
+def shown(dataset):
+    return [str(axis) for axis in dataset.axes]
+
+
+@pytest.mark.parametrize(
+    ("tunit", "frame_time", "times"),
+    [
+        (None, 20.0, "time: 3 × 20 s"),
+        ("ms", 0.02, "time: 3 × 20 ms"),
+        ("h", 72_000.0, "time: 3 × 20 h"),
+        ("moons", None, "time: 3"),
+    ],
+)
+def test_imagej_says_times_and_where_axes_begin(ctx, tmp_path, tunit, frame_time, times):
+    about = {"axes": "TYX", "unit": "nm", "finterval": 20.0, "xorigin": 2, "yorigin": -4}
+    if tunit is not None:
+        about["tunit"] = tunit
+    path = tmp_path / "a.tif"
+    write(path, pixels((3, 4, 5), "uint8"), imagej=True, resolution=(2, 4), metadata=about)
+    dataset = ctx.open(path)
+    assert dataset.metadata.get("frame_time") == frame_time
+    assert shown(dataset) == [times, "y: 4 × 0.25 nm, from 1 nm", "x: 5 × 0.5 nm, from -1 nm"]
+
+
+@pytest.mark.parametrize("ending", [".tif", ".ome.tif"])
+def test_axes_of_saved_results_are_read(ctx, tmp_path, ending):
+    frames = ctx.load("memory", data=np.ones((2, 3, 4, 5), "float32"))
+    frames = frames.calibrate(pixel_size=("0.5 nm", "0.25 nm"), centre=(1, 2))
+    path = tmp_path / f"a{ending}"
+    ctx.run_udf(frames, ff.SumUDF())["intensity"].save(path)
+    expected = ["y: 4 × 0.5 nm, from -0.5 nm", "x: 5 × 0.25 nm, from -0.5 nm"]
+    if ending == ".ome.tif":  # OME has no place for where axes begin
+        expected = ["y: 4 × 0.5 nm", "x: 5 × 0.25 nm"]
+    assert shown(ctx.open(path))[1:] == expected
+
+
 #: Two times, of three depths each.
 OME = (
     '<OME><Image Name="a"><Pixels DimensionOrder="XYZTC" Type="uint16" SizeX="5" SizeY="4"'

@@ -3,11 +3,10 @@
 use super::ifd::{Directory, tag};
 use super::planes::{PlaneAxis, Planes};
 use super::vendors;
-use crate::headers::units::{convert, symbol};
+use crate::headers::calibration::{Calibration, add_steps};
+use crate::headers::units::{convert, is_known};
 use crate::headers::xml::Element;
-use framefold_core::{
-    AxisKind, COLOUR, Calibration, MetadataList, NAMES_SEPARATOR, Quantity, checked_product,
-};
+use framefold_core::{AxisKind, COLOUR, MetadataList, NAMES_SEPARATOR, Quantity, checked_product};
 
 /// Texts beyond this are not looked into.
 const LONGEST: usize = 16 << 20;
@@ -78,20 +77,27 @@ impl Description {
         let count = |name: &str| value(name).and_then(|n| n.parse::<usize>().ok());
         self.n_frames = count("images").and_then(|n| u64::try_from(n).ok());
         let numbers = |name: &str| value(name).and_then(|n| n.parse::<f64>().ok());
-        let unit = value("unit").unwrap_or_default();
-        let seconds = numbers("finterval").map(|step| (step, "s"));
-        let depths = numbers("spacing").map(|step| (step, value("zunit").unwrap_or(unit)));
+        let unit = |name: &str| value(name).map(unescaped);
+        let lengths = unit("unit").unwrap_or_default();
+        // Origins are in pixels.
+        let calibration = |step: Option<f64>, origin: &str, unit: String| {
+            let offset = step.zip(numbers(origin)).map(|(step, origin)| -step * origin);
+            Some(Calibration { step: step?, offset, unit })
+        };
+        let seconds = unit("tunit").unwrap_or_else(|| "s".to_owned());
+        let interval = numbers("finterval");
+        let frame_time = interval.and_then(|step| convert(step, &seconds, Quantity::FrameTime));
+        let times = calibration(frame_time.and(interval), "", seconds);
+        let depths = unit("zunit").unwrap_or_else(|| lengths.clone());
+        let depths = calibration(numbers("spacing"), "zorigin", depths);
         self.stack(
-            [
-                ("frames", "time", seconds),
-                ("slices", "depth", depths),
-                ("channels", "channel", None),
-            ]
-            .into_iter()
-            .filter_map(|(key, name, step)| Some((count(key)?, name, step))),
+            [("frames", "time", times), ("slices", "depth", depths), ("channels", "channel", None)]
+                .into_iter()
+                .filter_map(|(key, name, step)| Some((count(key)?, name, step))),
         );
-        self.metadata.positive(Quantity::FrameTime, numbers("finterval"));
-        self.steps(x, unit, y, value("yunit").unwrap_or(unit));
+        self.metadata.positive(Quantity::FrameTime, frame_time);
+        let rows = unit("yunit").unwrap_or_else(|| lengths.clone());
+        self.steps([calibration(y, "yorigin", rows), calibration(x, "xorigin", lengths)]);
     }
 
     /// `{"shape": [3, 4, 128, 128]}`
@@ -116,9 +122,9 @@ impl Description {
         let planes = self.planes.take()?;
         let places = planes.places(pages);
         if places.is_ok() {
-            self.stack(planes.axes.iter().map(|PlaneAxis { n, name, step, .. }| {
-                (*n, *name, step.as_ref().map(|(step, unit)| (*step, unit.as_str())))
-            }));
+            self.stack(
+                planes.axes.into_iter().map(|PlaneAxis { n, name, step, .. }| (n, name, step)),
+            );
         }
         Some(places)
     }
@@ -137,30 +143,30 @@ impl Description {
             .text(Quantity::Title, images.first().and_then(|image| image.attribute("Name")));
         let number = |name: &str| pixels.attribute(name).and_then(|n| n.parse::<f64>().ok());
         let unit = |name: &str| pixels.attribute(name).unwrap_or("µm").to_owned();
-        self.steps(
-            number("PhysicalSizeX"),
-            &unit("PhysicalSizeXUnit"),
-            number("PhysicalSizeY"),
-            &unit("PhysicalSizeYUnit"),
-        );
-        if pixels.attribute("TimeIncrementUnit").is_none_or(|unit| unit == "s") {
-            self.metadata.positive(Quantity::FrameTime, number("TimeIncrement"));
-        }
+        let step = |step: &str, unit: String| {
+            Some(Calibration { step: number(step)?, offset: None, unit })
+        };
+        let length = |letter: char| {
+            step(&format!("PhysicalSize{letter}"), unit(&format!("PhysicalSize{letter}Unit")))
+        };
+        self.steps(['Y', 'X'].map(length));
+        let seconds = pixels.attribute("TimeIncrementUnit").unwrap_or("s");
+        let frame_time = number("TimeIncrement");
+        let frame_time = frame_time.and_then(|step| convert(step, seconds, Quantity::FrameTime));
+        self.metadata.positive(Quantity::FrameTime, frame_time);
         // From fastest to slowest, after X and Y.
         let order = pixels.attribute("DimensionOrder").unwrap_or("XYZCT");
         let colours = pixels.children.iter().find(|child| child.name.ends_with("Channel"));
         let samples = colours.and_then(|c| c.attribute("SamplesPerPixel")?.parse::<usize>().ok());
-        let (depth, time) = (unit("PhysicalSizeZUnit"), pixels.attribute("TimeIncrementUnit"));
         let axes = order.chars().rev().filter(|axis| !matches!(axis, 'X' | 'Y'));
         let axes = axes.filter_map(|letter| {
             let n = pixels.attribute(&format!("Size{letter}"))?.parse::<usize>().ok()?;
-            let (n, name, step, unit) = match letter {
-                'C' => (n / samples.unwrap_or(1).max(1), "channel", None, ""),
-                'Z' => (n, "depth", number("PhysicalSizeZ"), &*depth),
-                'T' => (n, "time", number("TimeIncrement"), time.unwrap_or("s")),
-                _ => (n, "", None, ""),
+            let (n, name, step) = match letter {
+                'C' => (n / samples.unwrap_or(1).max(1), "channel", None),
+                'Z' => (n, "depth", length('Z')),
+                'T' => (n, "time", step("TimeIncrement", seconds.to_owned())),
+                _ => (n, "", None),
             };
-            let step = step.map(|step| (step, unit.to_owned()));
             Some(PlaneAxis { letter, n: n.max(1), name, step })
         });
         self.planes = Some(Planes::read(&pixels, images.len(), axes.collect()));
@@ -178,44 +184,46 @@ impl Description {
         let steps = pixels.into_iter().map(|axis| (axis.scale, axis.offset, axis.unit));
         let steps = steps.chain([(1.0, 0.0, String::new())]);
         for (i, (step, offset, unit)) in steps.enumerate() {
-            let calibration = Calibration { step, offset, unit };
+            let calibration = framefold_core::Calibration { step, offset, unit };
             self.metadata.calibrate(AxisKind::Sig, 2 - i, calibration);
         }
         let names = ["y", "x", COLOUR].join(NAMES_SEPARATOR);
         self.metadata.text(Quantity::FrameAxes, names.as_str());
     }
 
-    /// The axes of the stack, slowest first: the length, the name, and the step with its unit.
-    fn stack<'a>(
-        &mut self,
-        axes: impl Iterator<Item = (usize, &'static str, Option<(f64, &'a str)>)>,
-    ) {
+    /// The axes of the stack, slowest first: the length, the name, and the calibration.
+    fn stack(&mut self, axes: impl Iterator<Item = (usize, &'static str, Option<Calibration>)>) {
         let axes: Vec<_> = axes.filter(|(n, ..)| *n > 1).collect();
         let names: Vec<&str> = axes.iter().map(|(_, name, _)| *name).collect();
         self.metadata.text(Quantity::ScanAxes, names.join(NAMES_SEPARATOR).as_str());
-        for (from_last, (_, _, step)) in axes.iter().rev().enumerate() {
-            if let Some((step, unit)) = step.filter(|(step, _)| *step > 0.0) {
-                let unit = symbol(&unit.replace("\\u00B5", "µ"));
-                let calibration = Calibration { step, offset: 0.0, unit };
-                self.metadata.calibrate(AxisKind::Nav, from_last, calibration);
+        for (from_last, (_, _, axis)) in axes.iter().rev().enumerate() {
+            let axis = axis.as_ref().filter(|axis| axis.step > 0.0);
+            if let Some(axis) = axis.and_then(Calibration::plain) {
+                self.metadata.calibrate(AxisKind::Nav, from_last, axis);
             }
         }
         self.axes = Some(Axes::Nav(axes.into_iter().map(|(n, ..)| n).collect()));
     }
 
-    /// Width and height of a pixel, if they are lengths or inverse lengths.
-    fn steps(&mut self, x: Option<f64>, x_unit: &str, y: Option<f64>, y_unit: &str) {
-        use Quantity::{DiffractionStepX, DiffractionStepY, ImageStepX, ImageStepY};
-        for (step, unit, image, diffraction) in
-            [(x, x_unit, ImageStepX, DiffractionStepX), (y, y_unit, ImageStepY, DiffractionStepY)]
-        {
-            let unit = unit.replace("\\u00B5", "µ");
-            for quantity in [image, diffraction] {
-                let step = step.and_then(|step| convert(step, &unit, quantity));
-                self.metadata.positive(quantity, step);
-            }
+    /// Rows and columns, where their units are known: others are those of prints.
+    fn steps(&mut self, axes: [Option<Calibration>; 2]) {
+        let known = |axis: &Calibration| axis.step > 0.0 && is_known(&axis.unit);
+        add_steps(&mut self.metadata, &[], &axes.map(|axis| axis.filter(known)));
+    }
+}
+
+/// ImageJ's text without its `\\u00B5` for other letters than those of ASCII.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split("\\u");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..4).and_then(|code| u32::from_str_radix(code, 16).ok());
+        match (code.and_then(char::from_u32), part.get(4..)) {
+            (Some(letter), Some(rest)) => plain.extend([letter.to_string().as_str(), rest]),
+            _ => plain.extend(["\\u", part]),
         }
     }
+    plain
 }
 
 /// TIFF's `2016:06:13 16:08:49` as ISO 8601 has it.
@@ -254,6 +262,30 @@ mod tests {
         let axes = framefold_core::axes(&[2, 3], &[], &found.metadata);
         let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
         assert_eq!(axes, ["time: 2 × 0.5 s", "depth: 3 × 2.5 µm"]);
+    }
+
+    #[test]
+    fn imagej_says_units_of_times_and_where_axes_begin() {
+        let axes = |lines: &str| {
+            let mut found = Description::default();
+            found
+                .imagej(&format!("ImageJ=1.52\nframes=2\nfinterval=20.0\n{lines}"), [Some(0.5); 2]);
+            let axes = framefold_core::axes(&[2], &[4, 5], &found.metadata);
+            let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+            (found.metadata.get_number(Quantity::FrameTime), axes.join("; "))
+        };
+        for (lines, seconds, shown) in [
+            ("", Some(20.0), "time: 2 × 20 s; y: 4; x: 5"),
+            ("tunit=ms", Some(0.02), "time: 2 × 20 ms; y: 4; x: 5"),
+            ("tunit=\\u00B5s", Some(2e-5), "time: 2 × 20 µs; y: 4; x: 5"),
+            ("tunit=hours", Some(72_000.0), "time: 2 × 20 h; y: 4; x: 5"),
+            ("tunit=\\uD800 moons", None, "time: 2; y: 4; x: 5"),
+        ] {
+            assert_eq!(axes(lines), (seconds, shown.to_owned()));
+        }
+        let begin = "unit=nm\nyunit=\\u00C5\nxorigin=2\nyorigin=-4";
+        let shown = "time: 2 × 20 s; y: 4 × 0.05 nm, from 0.2 nm; x: 5 × 0.5 nm, from -1 nm";
+        assert_eq!(axes(begin), (Some(20.0), shown.to_owned()));
     }
 
     #[test]

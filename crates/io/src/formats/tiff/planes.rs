@@ -8,6 +8,7 @@
 //!
 //! `UUID` in a block names the file that holds it.
 
+use crate::headers::calibration::Calibration;
 use crate::headers::xml::Element;
 use framefold_core::checked_product;
 use std::collections::HashSet;
@@ -27,7 +28,7 @@ pub(super) struct PlaneAxis {
     pub(super) letter: char,
     pub(super) n: usize,
     pub(super) name: &'static str,
-    pub(super) step: Option<(f64, String)>,
+    pub(super) step: Option<Calibration>,
 }
 
 /// Planes on pages that follow each other.
