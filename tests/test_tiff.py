@@ -235,6 +235,25 @@ def test_axes_of_saved_results_are_read(ctx, tmp_path, ending):
     assert shown(ctx.open(path))[1:] == expected
 
 
+def test_tags_of_digitalmicrograph_go_before_imagej(ctx, tmp_path):
+    # As HyperSpy writes them: ImageJ has one unit for both axes.
+    path = tmp_path / "a.tif"
+    units = [(65003, "s", 0, "1/nm", True), (65004, "s", 0, "nm", True)]
+    steps = [(65009, "d", 1, 0.5, True), (65010, "d", 1, 2.0, True)]
+    write(
+        path,
+        pixels((4, 5), "uint8"),
+        description="ImageJ=1.11a\nunit=1/nm\nxorigin=2\nyorigin=2\n",
+        metadata=None,
+        resolution=(2, 0.5),
+        extratags=units + steps,
+    )
+    dataset = ctx.open(path)
+    assert shown(dataset)[1:] == ["y: 4 × 2 nm", "x: 5 × 0.5 1/nm"]
+    about = {name for name in dataset.metadata if "step" in name or "offset" in name}
+    assert about == {"image_step_y", "diffraction_step_x"}
+
+
 #: Two times, of three depths each.
 OME = (
     '<OME><Image Name="a"><Pixels DimensionOrder="XYZTC" Type="uint16" SizeX="5" SizeY="4"'

@@ -105,6 +105,11 @@ pub(crate) fn add_steps(
                 .iter()
                 .find(|&&quantity| convert(axis.step, &axis.unit, quantity).is_some());
             if let Some(&quantity) = fits {
+                // No other step of the axis that was known before.
+                for &step in steps_of(kind, index, axes.len()) {
+                    facts.remove(step);
+                    step.offset_of_step().into_iter().for_each(|offset| facts.remove(offset));
+                }
                 axis.add_as(quantity, facts);
             } else if !says_nothing(&axis.unit) {
                 let (name, unit) = (format!("step of axis {}", before + index), axis.unit.trim());
@@ -191,6 +196,14 @@ mod tests {
         assert_eq!(shown(&facts, &[3], &[]), ["scan_x: 3 × 2 nm"]);
         add_steps(&mut facts, &[axis("s")], &[]);
         assert_eq!(shown(&facts, &[3], &[]), ["scan_x: 3 × 2 s"]);
+        // Inverse lengths go before lengths if both are there.
+        let mut facts = MetadataList::new();
+        for unit in ["1/nm", "nm"] {
+            let axis = Calibration { step: 2.0, offset: Some(1.0), unit: unit.into() };
+            add_steps(&mut facts, &[], &[Some(axis), None]);
+        }
+        assert_eq!(shown(&facts, &[], &[3, 4]), ["y: 3 × 2 nm, from 1 nm", "x: 4"]);
+        assert_eq!(facts.iter().count(), 2);
     }
 
     #[test]
