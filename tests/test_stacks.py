@@ -233,3 +233,28 @@ def test_the_command_takes_folders_and_patterns(command, folder):
         facts = json.loads(command("info", "--json", what))
         assert (facts["format"], facts["n_frames"], len(facts["paths"])) == (kind, 12, 12)
         assert "12 files" in facts["reason"]
+
+
+def write_calibrated(path, step):
+    data = random((4, 5))
+    if path.suffix == ".tif":
+        how = {"resolution": (1 / step, 1 / step), "metadata": {"unit": "nm"}}
+        tifffile.imwrite(path, data, photometric="minisblack", imagej=True, **how)
+    else:
+        with mrcfile.new(path) as file:
+            file.set_data(data)
+            file.voxel_size = 10 * step
+
+
+@pytest.mark.parametrize("extension", ["tif", "mrc"])
+@odd("pixels are not of one size in all files")
+def test_sizes_of_pixels_that_differ_are_told(ctx, tmp_path, extension):
+    for i, step in enumerate([0.5, 0.5, 2.0, 4.0]):
+        write_calibrated(tmp_path / f"a{i + 1}.{extension}", step)
+    dataset = ctx.open(tmp_path)
+    (warning,) = dataset.warnings
+    assert f"y 0.5 nm, x 0.5 nm in 'a1.{extension}', y 2 nm, x 2 nm in 'a3.{extension}'" in warning
+    assert f"in 1 more; those of 'a1.{extension}' are taken for all frames" in warning
+    assert [axis.scale for axis in dataset.axes[-2:]] == [0.5, 0.5]
+    alike = ctx.open([tmp_path / f"a{i}.{extension}" for i in (1, 2)])
+    assert alike.warnings == []

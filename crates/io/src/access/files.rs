@@ -4,7 +4,7 @@
 //! before `img10`; letters count the same in either case. Where names are still equal, fewer zeros
 //! in front come first, then capitals.
 
-use framefold_core::{Error, Result};
+use framefold_core::{Axis, Error, MetadataList, Result, axes};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
@@ -125,6 +125,60 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
 fn number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
+}
+
+/// The sizes of pixels in the files of a stack, of which those of the first file are taken.
+#[derive(Debug, Default)]
+pub(crate) struct PixelSizes {
+    /// The name of the first file, and the axes of its frames.
+    first: Option<(String, Vec<Axis>)>,
+    /// Those of the first file that has others, and how many more there are.
+    other: Option<(String, Vec<Axis>)>,
+    n_more: usize,
+}
+
+impl PixelSizes {
+    /// Adds those of the next file.
+    pub(crate) fn add(&mut self, path: &Path, sig_shape: &[usize], metadata: &MetadataList) {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let axes = axes(&[], sig_shape, metadata);
+        let Some((_, first)) = &self.first else {
+            self.first = Some((name, axes));
+            return;
+        };
+        let differ = first.iter().zip(&axes).any(|(one, next)| {
+            let both_known = !one.unit.is_empty() && !next.unit.is_empty();
+            let same = (one.scale - next.scale).abs() <= 1e-3 * one.scale.abs();
+            both_known && !(same && one.unit == next.unit)
+        });
+        match &self.other {
+            None if differ => self.other = Some((name, axes)),
+            Some(_) if differ => self.n_more += 1,
+            _ => {}
+        }
+    }
+
+    /// That they are not the same.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let ((first, of_first), (other, of_other)) = (self.first.as_ref()?, self.other.as_ref()?);
+        let shown = |axes: &[Axis]| {
+            let axes = axes.iter().map(|axis| match axis.unit.as_str() {
+                "" => format!("{} unknown", axis.name),
+                unit => format!("{} {} {unit}", axis.name, axis.scale),
+            });
+            axes.collect::<Vec<_>>().join(", ")
+        };
+        let more = match self.n_more {
+            0 => String::new(),
+            n => format!(", and so on in {n} more"),
+        };
+        Some(format!(
+            "pixels are not of one size in all files: {} in '{first}', {} in '{other}'{more}; those \
+             of '{first}' are taken for all frames",
+            shown(of_first),
+            shown(of_other)
+        ))
+    }
 }
 
 /// What is odd about the names of the files of a stack: an order that is not natural, and numbers

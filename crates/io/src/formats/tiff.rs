@@ -81,6 +81,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         stack.add(storage).map_err(located)?;
     }
     stack.warnings.extend(files::notes(&options.files));
+    stack.warnings.extend(stack.sizes.warning());
     stack.arrange();
     source::make(stack, options)
 }
@@ -125,6 +126,7 @@ struct Stack {
     /// Pages that only show others in small.
     n_small: u64,
     description: Description,
+    sizes: files::PixelSizes,
     warnings: Vec<String>,
 }
 
@@ -224,6 +226,8 @@ impl Stack {
             return Err(storage.locate(Error::bad_file("there is no page of full size")));
         }
         let description = description.unwrap_or_default();
+        let pixels = self.layouts.first().map_or([1, 1], Layout::rows_and_columns);
+        self.sizes.add(storage.path().unwrap_or(Path::new("")), &pixels, &description.metadata);
         self.repeat(&storage, n_pages, first_frame, &description, &name);
         if file == 0 {
             let odd = description.warnings.iter().map(|odd| format!("'{name}': {odd}"));

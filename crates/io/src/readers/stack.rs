@@ -32,6 +32,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let mut present: Vec<Range<u64>> = Vec::new();
     let mut n_frames = 0u64;
     let mut unused = None;
+    let mut sizes = files::PixelSizes::default();
     for path in &options.files {
         let located = |error: Error| error.with_path(path).with_format(format.name);
         let dataset = (format.open)(path, &alone).map_err(located)?;
@@ -60,6 +61,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
                 _ => present.push(range),
             }
         }
+        sizes.add(path, &own.sig_shape, &own.metadata);
         match &mut info {
             None => info = Some(own.clone()),
             Some(info) => {
@@ -86,6 +88,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     info.nav_shape = vec![usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?];
     info.details.push(("files".to_owned(), options.files.len().to_string()));
     info.warnings.extend(files::notes(&options.files));
+    info.warnings.extend(sizes.warning());
     let source = StackSource { info, parts };
     Ok(Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?
         .with_unused_corrections(unused))

@@ -6,12 +6,14 @@ use super::images::{self, Image};
 use super::single::{COLOURS, Order};
 use super::tags::Tags;
 use super::{FORCE_C_ORDER, FORMAT, SAME_OFFSET};
-use crate::access::Storage;
+use crate::access::{Storage, files};
 use crate::headers::calibration::add_steps;
 use crate::options::DATASET_INDEX;
 use crate::options::OpenOptions;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{AxisKind, Dataset, Error, Result, StoredDType, checked_product};
+use framefold_core::{
+    AxisKind, Dataset, Error, MetadataList, Result, StoredDType, checked_product,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,10 +23,11 @@ use std::sync::Arc;
 /// As for one file; `BadFile` that names the first file whose images are not like those of the
 /// first one.
 pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> {
-    let mut files: Vec<LinearFile> = Vec::with_capacity(paths.len());
+    let mut parts: Vec<LinearFile> = Vec::with_capacity(paths.len());
     let mut warnings = Vec::new();
     let mut first: Option<(Frames, Image, u32)> = None;
     let mut n_frames = 0u64;
+    let mut sizes = files::PixelSizes::default();
     for path in paths {
         let storage = Storage::open(path, options.backend)?;
         let locate = |error: Error| error.with_path(path).with_format(FORMAT.name);
@@ -35,6 +38,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
                 let (image, odd) =
                     images::choose(&tags, options.count(&DATASET_INDEX)).map_err(locate)?;
                 let frames = Frames::of(&image, options.is_on(&FORCE_C_ORDER)).map_err(locate)?;
+                sizes.add(path, &frames.shape, &described(&image));
                 if first.is_none() {
                     warnings = odd;
                     if image.is_colour {
@@ -52,7 +56,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         n_frames = start
             .checked_add(frames.n_frames)
             .ok_or_else(|| Error::limit("the files have too many frames"))?;
-        files.push(LinearFile {
+        parts.push(LinearFile {
             storage,
             frames: start..n_frames,
             first_pixel: frames.offset,
@@ -64,20 +68,18 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
     };
     let mut details = vec![
         ("DM version".to_owned(), version.to_string()),
-        ("files".to_owned(), files.len().to_string()),
+        ("files".to_owned(), parts.len().to_string()),
     ];
+    let mut metadata = described(&image);
     details.extend(image.details);
-    warnings.extend(crate::access::files::notes(paths));
-    let mut metadata = image.metadata;
-    if let Some((_, sig)) = image.steps.split_last_chunk::<2>() {
-        add_steps(&mut metadata, &[], sig);
-    }
+    warnings.extend(files::notes(paths));
+    warnings.extend(sizes.warning());
     let sig_shape = frames.cut(options)?;
     metadata.lay_out(AxisKind::Sig, &frames.shape, &sig_shape);
     let n_frames = usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?;
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
-        files,
+        files: parts,
         pixels: Pixels::Plain { stored: frames.stored, trusted: false },
         sig_shape,
         nav_shape: vec![n_frames],
@@ -86,6 +88,15 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         warnings,
     })?;
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+}
+
+/// What is known of an image and of the axes of its frames.
+fn described(image: &Image) -> MetadataList {
+    let mut metadata = image.metadata.clone();
+    if let Some((_, sig)) = image.steps.split_last_chunk::<2>() {
+        add_steps(&mut metadata, &[], sig);
+    }
+    metadata
 }
 
 /// The frames of one file.

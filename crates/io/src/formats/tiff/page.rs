@@ -209,6 +209,16 @@ impl Layout {
         along.fold(1u64, |n, along| n.saturating_mul(u64::try_from(along).unwrap_or(u64::MAX)))
     }
 
+    /// The shape of a frame without its colours.
+    pub(super) fn rows_and_columns(&self) -> [usize; 2] {
+        match *self.shape {
+            [rows, columns] => [rows, columns],
+            [_, rows, columns] if self.planes => [rows, columns],
+            [rows, columns, ..] => [rows, columns],
+            _ => [1, 1],
+        }
+    }
+
     /// Bytes of a page. That they fit was checked when it was read.
     pub(super) fn frame_bytes(&self) -> u64 {
         frame_bytes(&self.shape, self.stored).unwrap_or(u64::MAX)

@@ -128,3 +128,16 @@ fn files_that_do_not_belong_together_are_refused() {
     let error = open(&files[..1], options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
+
+#[test]
+fn sizes_of_pixels_that_differ_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = Image::new(DType::I32.into(), &[3, 2], &[1; 24]);
+    let files = write(&dir, &[image.clone(), Image { unit: "nm", ..image.clone() }, image]);
+    let dataset = open(&files, OpenOptions::default()).unwrap();
+    let [warning] = dataset.source().info().warnings.as_slice() else { panic!("one warning") };
+    assert!(warning.contains("'0.dm4'") && warning.contains("'1.dm4'; those of"), "{warning}");
+    let same = [files[0].clone(), files[2].clone()];
+    let dataset = open(&same, OpenOptions::default()).unwrap();
+    assert!(dataset.source().info().warnings.is_empty());
+}
