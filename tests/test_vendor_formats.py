@@ -20,7 +20,12 @@ from vendor_files import (
 )
 
 import framefold as ff
-from framefold.exceptions import FramefoldError, InvalidArgumentError, UnsupportedError
+from framefold.exceptions import (
+    BadFileError,
+    FramefoldError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 
 BACKENDS = ["mmap", "buffered"]
 
@@ -323,3 +328,25 @@ def test_pictures_and_packed_transforms():
     assert any("colours" in w for w in ctx.open(folder / "test-8.dm4").warnings)
     with pytest.raises(UnsupportedError, match="Fourier"):
         ctx.open(folder / "test_fft_packed_complex8.dm4")
+
+
+@odd("ends in the middle of a frame", "is cut short")
+@POSITIONS_WITHOUT_DATA
+def test_the_file_of_a_series_that_is_cut_is_named(ctx, tmp_path):
+    data = random((9, 4, 5), "uint16")
+    paths = write_tvips(tmp_path, "scan", data, files=3)
+    record = 80 + 4 * 5 * 2
+    content = paths[1].read_bytes()
+    paths[1].write_bytes(content[: -record - 1])
+    dataset = ctx.load("tvips", paths[0], sync_offset=0)
+    assert f"'{paths[1]}' is cut short: frames 4 to 5 are missing" in " ".join(dataset.warnings)
+    # Without numbers of frames, nothing tells where the next file goes on.
+    for path in paths:
+        start = 256 if path == paths[0] else 0
+        records = bytearray(path.read_bytes())
+        for at in range(start, len(records), record):
+            records[at : at + 4] = bytes(4)
+        path.write_bytes(records)
+    with pytest.raises(BadFileError, match=r"scan_001\.tvips' .*: the file is cut short") as caught:
+        ctx.load("tvips", paths[0], sync_offset=0)
+    assert "scan_002" not in str(caught.value)

@@ -127,12 +127,13 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
                  have no data"
             ));
         } else if index > 0 && n_frames > 0 {
-            let next = after_cut(&files, start, first, cut).map_err(|e| e.with_path(path))?;
+            let before = members.get(index - 1).map_or(path, |(_, before)| before);
+            let next = after_cut(&files, start, first, cut).map_err(|e| e.with_path(before))?;
             if next > start {
                 warnings.push(format!(
-                    "the file before '{}' is cut short: frames {start} to {} are missing; their \
-                     positions have no data",
-                    path.display(),
+                    "'{}' is cut short: frames {start} to {} are missing; their positions have no \
+                     data",
+                    before.display(),
                     next - 1
                 ));
             }
@@ -178,8 +179,8 @@ fn counter(storage: &Storage, at: u64, n_frames: u64) -> Result<Option<u64>> {
 fn after_cut(files: &[File], start: u64, first: Option<u64>, cut: bool) -> Result<u64> {
     let unknown = || {
         Error::bad_file(
-            "the file before this one in the series is cut short, and the frames are not numbered \
-             in a way that tells how many are missing",
+            "the file is cut short, and the frames of the series are not numbered in a way that \
+             tells how many are missing",
         )
         .with_hint("copy all files of the series again, or read one with disable_glob")
     };
