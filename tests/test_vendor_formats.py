@@ -350,3 +350,33 @@ def test_the_file_of_a_series_that_is_cut_is_named(ctx, tmp_path):
     with pytest.raises(BadFileError, match=r"scan_001\.tvips' .*: the file is cut short") as caught:
         ctx.load("tvips", paths[0], sync_offset=0)
     assert "scan_002" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("at", "damaged"),
+    [
+        (273_029, 255),  # in the type of a number
+        (273_033, 1),  # the number of another image
+        (272_950, 0),  # in the name of the list
+    ],
+)
+@odd("the list of thumbnails of the file is damaged", "in which order its axes")
+def test_thumbnails_are_no_data_where_their_list_is_lost(ctx, tmp_path, at, damaged):
+    whole = real_file("DM/rosettasciio/2D/test-MonarcCL_spectrum-SI.dm4")
+    content = bytearray(whole.read_bytes())
+    content[at] = damaged
+    path = tmp_path / "a.dm4"
+    path.write_bytes(content)
+    if damaged == 1:
+        with pytest.raises(BadFileError, match=r"no image but thumbnails.*dataset_index"):
+            ctx.open(path)
+        dataset = ctx.open(path, dataset_index=1)
+    else:
+        dataset = ctx.open(path)
+        assert "pictures in colours (0) are taken for thumbnails" in dataset.warnings[0]
+    assert np.array_equal(frames_of(ctx, dataset), frames_of(ctx, ctx.open(whole)))
+    # A tail of zeros is no end of a list.
+    content[269_772:] = bytes(len(content) - 269_772)
+    (tmp_path / "b.dm4").write_bytes(content)
+    with pytest.raises(BadFileError, match=r"a group of tags ends after \d+ entries, expected"):
+        ctx.open(tmp_path / "b.dm4")

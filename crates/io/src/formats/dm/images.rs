@@ -65,7 +65,7 @@ pub(super) fn choose(tags: &Tags, wanted: Option<usize>) -> Result<(Image, Vec<S
         })?;
         return Ok((read(tags, *image, index)?, Vec::new()));
     }
-    let thumbnails = thumbnails(tags, n_images);
+    let (thumbnails, odd) = thumbnails(tags, &list);
     let mut chosen: Option<Image> = None;
     let mut refused: Option<Error> = None;
     let mut others = Vec::new();
@@ -87,11 +87,11 @@ pub(super) fn choose(tags: &Tags, wanted: Option<usize>) -> Result<(Image, Vec<S
     }
     let Some(image) = chosen else {
         return Err(refused.unwrap_or_else(|| {
-            Error::bad_file("the file has no image but thumbnails")
+            Error::bad_file("the file has no image but thumbnails, or what is taken for them")
                 .with_hint("to read one of those, name it with dataset_index")
         }));
     };
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(odd);
     if !others.is_empty() {
         warnings.push(format!(
             "the file has several images: this is number {}; dataset_index chooses another one ({})",
@@ -102,15 +102,36 @@ pub(super) fn choose(tags: &Tags, wanted: Option<usize>) -> Result<(Image, Vec<S
     Ok((image, warnings))
 }
 
-/// The images that only show what is in the file.
-fn thumbnails(tags: &Tags, n_images: usize) -> Vec<usize> {
-    let Some(list) = tags.root().group(&["Thumbnails"]) else {
-        return Vec::new();
+/// The images that only show what is in the file: those that its list of thumbnails names, and, if it
+/// names no picture in colours, all of these; and a word about them.
+fn thumbnails(tags: &Tags, images: &[Group<'_>]) -> (Vec<usize>, Option<String>) {
+    // In a file with a single image, it is what was saved.
+    if images.len() < 2 {
+        return (Vec::new(), None);
+    }
+    let is_picture = |index: &usize| {
+        let code = images.get(*index).and_then(|image| image.integer(&["ImageData", "DataType"]));
+        code.is_some_and(is_colour)
     };
     let index = |entry: Group<'_>| usize::try_from(entry.integer(&["ImageIndex"])?).ok();
-    let all = list.entries().filter_map(|(_, entry)| index(entry.group()?));
-    // In a file with a single image, it is what was saved.
-    all.filter(|_| n_images > 1).take(MAX_IMAGES).collect()
+    let entries = tags.root().group(&["Thumbnails"]).into_iter().flat_map(Group::entries);
+    let named = entries.filter_map(|(_, entry)| index(entry.group()?));
+    let mut thumbnails: Vec<usize> = named.take(MAX_IMAGES).collect();
+    if thumbnails.iter().any(is_picture) {
+        return (thumbnails, None);
+    }
+    // Programs make them in colours: where none is named, the list is damaged or was lost.
+    let pictures: Vec<usize> = (0..images.len()).filter(is_picture).collect();
+    let odd = (!pictures.is_empty()).then(|| {
+        let numbers: Vec<String> = pictures.iter().map(usize::to_string).collect();
+        format!(
+            "the list of thumbnails of the file is damaged or not there: its pictures in colours \
+             ({}) are taken for thumbnails; dataset_index chooses another image",
+            numbers.join(", ")
+        )
+    });
+    thumbnails.extend(pictures);
+    (thumbnails, odd)
 }
 
 fn read(tags: &Tags, group: Group<'_>, index: usize) -> Result<Image> {
@@ -138,7 +159,7 @@ fn read(tags: &Tags, group: Group<'_>, index: usize) -> Result<Image> {
         is_spectrum_image: format.eq_ignore_ascii_case("Spectrum image"),
         is_spectrum: format.trim().eq_ignore_ascii_case("Spectrum"),
         order_swapped,
-        is_colour: matches!(code, 8 | 23),
+        is_colour: is_colour(code),
         steps: calibrations(group, shape.len()).into_iter().rev().collect(),
         metadata: of_image(group),
         details: details(group, format, &shape),
@@ -167,6 +188,11 @@ fn shape(group: Group<'_>, index: usize) -> Result<Vec<usize>> {
     }
     shape.reverse();
     Ok(shape)
+}
+
+/// Whether pixels of that type are four bytes of colour.
+fn is_colour(code: i128) -> bool {
+    matches!(code, 8 | 23)
 }
 
 fn dtype(code: i128) -> Option<DType> {

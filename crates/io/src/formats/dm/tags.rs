@@ -10,7 +10,7 @@
 //! With Q = u4 (DM3) or u8 (DM4), and everything but the values big endian:
 //!
 //! - group: u1 sorted, u1 open, Q number of entries, the entries;
-//! - entry: u1 kind (20 group, 21 value, 0 end), u2 length of the name, the name, DM4 only: u8 bytes
+//! - entry: u1 kind (20 group, 21 value), u2 length of the name, the name, DM4 only: u8 bytes
 //!   that follow; then a group or a value. Entries without a name are counted from 0;
 //! - value: `%%%%`, Q number of words, the words (Q each) which say what it is, its bytes.
 //!
@@ -228,11 +228,15 @@ impl Parser<'_> {
         let n_entries = self.word()?;
         let mut n_unnamed = 0u64;
         let mut entries = Vec::new();
-        for _ in 0..n_entries {
+        for n in 0..n_entries {
             let start = self.cursor.position();
             let kind = self.cursor.u8()?;
             if kind == 0 {
-                break;
+                let error = Error::bad_file(format!(
+                    "a group of tags ends after {n} entries, expected {n_entries}"
+                ));
+                let hint = "the file is cut short or damaged; copy it again";
+                return Err(self.cursor.locate_at(error.with_hint(hint), start));
             }
             let name_len = self.cursor.u16()?;
             let mut name = self.cursor.text(u64::from(name_len))?;

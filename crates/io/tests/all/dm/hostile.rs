@@ -83,8 +83,8 @@ fn tags_that_lie_are_refused() {
         });
         refused(&words, BadFile, "words");
         let entries = with_entry(version, 20, "ImageList", |w| w.group_start(most));
-        // What follows the last tag is zeros: an end.
-        refused(&entries, BadFile, "no image");
+        // What follows the last tag is zeros.
+        refused(&entries, BadFile, "a group of tags ends after 0 entries");
         let mut deep = Writer::new(version, ByteOrder::Little);
         for _ in 0..100 {
             deep.group_start(1);
