@@ -256,6 +256,42 @@ def test_what_breaks_the_contract_is_named(path):
         ctx.load("x3", path)
 
 
+@pytest.mark.parametrize("dtype", ["u2", "f4", "c16", "bool"])
+def test_a_name_for_another_array_is_not_what_out_holds(path, data, dtype):
+    calls = []
+
+    def source_of(path, way):
+        def read(frames, out):
+            calls.append(frames)
+            if way == "named":
+                out = pixels[frames]
+            elif way == "other bytes":
+                out.view("u1")[:] = 0xA5
+            else:
+                out[:] = 0 if way == "zeros" else pixels[frames]
+
+        source = FedSource(path, 0)
+        pixels = data.reshape(-1, *source.sig).astype(dtype)
+        source.dtype, source.read = dtype, read
+        return source
+
+    ff.register_format(
+        type("W", (), {"name": "x6", "extensions": (), "open": lambda p, way="": source_of(p, way)})
+    )
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("x6", path, way="named")
+    with pytest.raises(InvalidArgumentError, match=r"wrote nothing .* out\[\.\.\.\] = "):
+        ctx.run_udf(dataset, ff.PickUDF())
+    for way, once_more in {"zeros": 1, "other bytes": 0, "pixels": 0}.items():
+        dataset = ctx.load("x6", path, way=way, num_partitions=3)
+        for n_more in (once_more, 0):
+            calls.clear()
+            result = ctx.run_udf(dataset, ff.PickUDF())["intensity"].data.reshape(SHAPE)
+            assert len(calls) == 3 + n_more
+        expected = data.astype(dtype) * (way == "pixels")
+        assert way == "other bytes" or np.array_equal(result, expected)
+
+
 def test_an_array_that_is_kept_is_not_what_is_lent(path, data):
     kept = []
 

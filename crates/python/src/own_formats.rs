@@ -19,6 +19,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyRange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are no zeros, and no number that data are full of.
+const OTHER: u8 = 0xa5;
 
 /// An option of a format of Python's: name, kind, choices, unit, default, whether None is another value, help.
 type GivenOption = (String, String, Vec<String>, Option<String>, Option<String>, bool, String);
@@ -125,7 +129,8 @@ fn opened(
         details,
         warnings: Vec::new(),
     };
-    let source = OwnSource { read, path: path.to_path_buf(), info };
+    let source =
+        OwnSource { read, path: path.to_path_buf(), info, has_written: AtomicBool::new(false) };
     Dataset::try_new(Arc::new(source), given.nav_shape.as_deref(), given.sync_offset)
 }
 
@@ -135,6 +140,8 @@ struct OwnSource {
     read: Py<PyAny>,
     path: PathBuf,
     info: SourceInfo,
+    /// Whether a call of `read` wrote into the array that it was given.
+    has_written: AtomicBool,
 }
 
 impl DataSource for OwnSource {
@@ -179,12 +186,43 @@ impl OwnSource {
     }
 
     fn read_into_new(&self, py: Python<'_>, frames: &FrameIndices<'_>) -> PyResult<Result<Owner>> {
+        let read = self.read_into(py, frames, 0)?;
+        if self.has_written.load(Ordering::Relaxed) {
+            return Ok(read);
+        }
+        // An array without the bytes that it had before was written to. Zeros may be the data: these are
+        // read once more, over other bytes.
+        let is_full_of = |read: &Result<Owner>, byte| {
+            let bytes = read.as_ref().map_or(&[][..], |read| read.bytes());
+            !bytes.is_empty() && bytes.iter().all(|found| *found == byte)
+        };
+        if is_full_of(&read, 0) && is_full_of(&self.read_into(py, frames, OTHER)?, OTHER) {
+            return Ok(Err(Error::invalid(format!(
+                "read(frames, out) of the format '{}' wrote nothing into `out`; write out[...] = \
+                 pixels, as out = pixels only gives the name to another array",
+                self.info.format
+            ))));
+        }
+        self.has_written.store(true, Ordering::Relaxed);
+        Ok(read)
+    }
+
+    /// Has Python read into an array of which each byte is `fill`.
+    fn read_into(
+        &self,
+        py: Python<'_>,
+        frames: &FrameIndices<'_>,
+        fill: u8,
+    ) -> PyResult<Result<Owner>> {
         let numpy = py.import("numpy")?;
         let depth = frames.len();
         let shape: Vec<usize> =
             std::iter::once(depth).chain(self.info.sig_shape.iter().copied()).collect();
         let dtype = self.info.dtype.dtype;
         let out = numpy.call_method1("zeros", (shape.clone(), dtype.name()))?;
+        if fill != 0 {
+            out.call_method1("view", ("uint8",))?.call_method1("fill", (fill,))?;
+        }
         let which = match frames {
             FrameIndices::Run(run) => {
                 let bound = |frame: u64| isize::try_from(frame).unwrap_or(isize::MAX);
