@@ -375,6 +375,17 @@ def test_the_command_itself(run, tmp_path):
     assert cli.main is not None
 
 
+def test_streams_that_are_closed(run, tmp_path):
+    (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
+    command = ["run", f"{name}:total", "a.npy", "-o", "out.npy"]
+    closes = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "framefold"]
+    for code in (0, 2):  # then there is such a file
+        done = subprocess.run([*closes, *command], stdout=subprocess.PIPE, timeout=60, check=False)
+        assert done.returncode == code
+        assert done.stdout.startswith(b"out.npy: result") == (code == 0), done.stdout
+    assert np.array_equal(np.load("out.npy"), DATA.sum(axis=(2, 3)))
+
+
 def test_frames_are_turned_first(run):
     for options, turned in [("--flip y", DATA[:, :, ::-1]), ("--transpose", DATA.swapaxes(2, 3))]:
         assert run(f"mine:First a.npy -o out.npy -f -q {options}") == 0

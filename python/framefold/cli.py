@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -11,6 +12,7 @@ from framefold.io.dataset._opening import known_formats
 
 def main() -> None:
     """Run the command line; exits with its code."""
+    _open_missing_streams()
     # A name as in my_module:MyUDF.
     if sys.argv[1:2] == ["check"] or ":" in "".join(sys.argv[2:]):
         from framefold import _own_commands
@@ -22,3 +24,10 @@ def main() -> None:
     known_formats()  # those of packages, too
     # Tips name the command, not the file that `python -m framefold` runs.
     sys.exit(_engine.cli_main(["framefold", *sys.argv[1:]]))
+
+
+def _open_missing_streams() -> None:
+    """Open what the caller has closed, so that no file gets the number of a stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
