@@ -99,6 +99,10 @@ def total(frame):
 
 def broken(frame):
     return frame.nonsense
+
+
+def ends(frame):
+    raise SystemExit(3)
 """
 DATA = np.random.default_rng(4).integers(0, 50, (4, 6, 3, 5), dtype=np.uint16)
 MAXIMUM = DATA.max(axis=(2, 3))
@@ -339,6 +343,7 @@ def test_nothing_is_written_into_what_is_read(run, capsys, tmp_path):
         ("sum,mine:total a.npy -o -", 2, "2 reductions would be written to one output, '-'"),
         ("sum,mine:total a.npy -o '{reduction}.png'", 2, "does not end in anything that results"),
         ("mine:broken a.npy -o out.npy", 6, "has no attribute 'nonsense'"),
+        ("mine:ends a.npy -o out.npy", 6, "SystemExit: 3"),
     ],
 )
 def test_errors_are_those_of_the_command_line(run, capsys, tmp_path, line, code, message):

@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     except FramefoldError as error:
         print(f"framefold: {' '.join(str(error).split())}", file=sys.stderr)
         return next((code for kind, code in _CODES if isinstance(error, kind)), _USER_CODE)
-    except Exception as error:  # of user code
+    except BaseException as error:  # of user code, such as sys.exit(3)
         traceback.print_exception(without_own_lines(error))
         return _USER_CODE
 
