@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -389,6 +390,22 @@ def test_streams_that_are_closed(run, tmp_path):
         assert done.returncode == code
         assert done.stdout.startswith(b"out.npy: result") == (code == 0), done.stdout
     assert np.array_equal(np.load("out.npy"), DATA.sum(axis=(2, 3)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
+def test_names_that_are_not_utf_8(run, tmp_path):
+    (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
+    (tmp_path / "a.npy").rename(tmp_path / os.fsdecode(b"\xff\xfe.npy"))
+    for words in (["info"], ["run", "sum"], ["run", f"{name}:total"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "framefold", *words, b"\xff\xfe.npy"],
+            env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "\ufffd\ufffd.npy".encode() in done.stdout
 
 
 def test_frames_are_turned_first(run):

@@ -3,11 +3,12 @@
 use crate::ending::detached;
 use framefold_python_macros::caught;
 use pyo3::prelude::*;
+use std::ffi::OsString;
 
 /// Runs the command line with `arguments` (the program's name first); returns the exit code.
 #[caught]
 #[pyfunction]
-pub(crate) fn cli_main(py: Python<'_>, arguments: Vec<String>) -> PyResult<u8> {
+pub(crate) fn cli_main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     Ok(detached(py, || framefold_cli::run(arguments)))
 }
 

@@ -168,7 +168,8 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
             of = f"{file}: {item.text}" if len(items) > 1 else file
             said += [f"{paths[i] if paths else of}: {_in_words(n, results[n])}" for n in names]
     if not given.quiet:
-        print("\n".join(said))
+        # Names of files that are not UTF-8, as the engine writes them.
+        print(os.fsencode("\n".join(said)).decode(errors="replace"))
 
 
 def _in_words(name: str, buffer: BufferWrapper) -> str:
