@@ -454,6 +454,12 @@ def test_check(run, tmp_path, monkeypatch, capsys):
     assert "framefold check MODULE:NAME --help" in capsys.readouterr().err
 
 
+def test_the_help_names_them(command):
+    assert "'framefold check --help'" in command("help")
+    assert "framefold run MODULE:NAME --help" in command("run", "--help")
+    assert "usage: framefold check" in command("help", "check")
+
+
 def test_tips_name_the_command():
     """And not the file that ``python -m framefold`` runs."""
     for words, tip in (["rnu"], "framefold --help"), (["run", "x", "y"], "framefold run --help"):

@@ -13,17 +13,20 @@ from framefold.io.dataset._opening import known_formats
 def main() -> None:
     """Run the command line; exits with its code."""
     _open_missing_streams()
+    arguments = sys.argv[1:]
+    if arguments == ["help", "check"]:
+        arguments = ["check", "--help"]
     # A name as in my_module:MyUDF.
-    if sys.argv[1:2] == ["check"] or ":" in "".join(sys.argv[2:]):
+    if arguments[:1] == ["check"] or ":" in "".join(arguments[1:]):
         from framefold import _own_commands
 
-        if _own_commands.wants(sys.argv[1:]):
-            sys.exit(_own_commands.run(sys.argv[1:]))
+        if _own_commands.wants(arguments):
+            sys.exit(_own_commands.run(arguments))
     # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     known_formats()  # those of packages, too
     # Tips name the command, not the file that `python -m framefold` runs.
-    sys.exit(_engine.cli_main(["framefold", *sys.argv[1:]]))
+    sys.exit(_engine.cli_main(["framefold", *arguments]))
 
 
 def _open_missing_streams() -> None:

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 /// Runs map-reduce functions over stacks of detector frames.
 #[derive(Debug, Parser)]
-#[command(name = "framefold", version, after_help = crate::exit::help_text())]
+#[command(name = "framefold", version, after_help = format!("{OWN}\n\n{}", crate::exit::help_text()))]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -125,7 +125,16 @@ pub(crate) const LISTS: &str = "\
 Several reductions in one pass over the data: framefold run sum,com,\"ring 18,50\" FILE -o out/
   An item is written as the command of its reduction, without files: \"com --cy 32 --cx 32\". A comma
   before a number belongs to a parameter, any other one ends an item. \"disk R\" and \"ring RI,RO\" are
-  short for \"masks --disk R\" and \"masks --ring RI,RO\".";
+  short for \"masks --disk R\" and \"masks --ring RI,RO\".
+
+Functions of your own, with the command of the Python package: framefold run MODULE:NAME FILE
+  Its options, such as -p and --resume: framefold run MODULE:NAME --help";
+
+/// What the Python package adds to the commands.
+const OWN: &str = "\
+With the command of the Python package, for functions of your own in Python:
+  check  Check a function of a module: 'framefold check --help'
+  run    Run it: 'framefold run MODULE:NAME --help'";
 
 /// `framefold formats` and `framefold reductions`.
 #[derive(Debug, Args)]
