@@ -17,23 +17,29 @@ pub(super) fn check(
 ) -> Result<()> {
     let mut total = 0u64;
     let mut largest = (0, String::new());
+    let mut add = |len: u64, what: &dyn Fn() -> String| {
+        total = total.saturating_add(len);
+        if len > largest.0 {
+            largest = (len, what());
+        }
+    };
     for ((udf, (job, buffers)), passed_on) in udfs.iter().zip(jobs).zip(to_sink) {
         // One more byte per frame tells which frames are valid.
         let n_selected = job.n_selected();
-        total = total.saturating_add(saturating_u64(n_selected));
+        add(saturating_u64(n_selected), &|| {
+            format!("the mask of positions with data, a byte for each, of {}", udf.name())
+        });
         for decl in buffers.iter().filter(|decl| !passed_on.contains(&decl.name)) {
-            let len = decl.len_bytes(&job.shape, n_selected);
-            total = total.saturating_add(len);
-            if len > largest.0 {
-                largest = (len, format!("; the largest is '{}' of {}", decl.name, udf.name()));
-            }
+            add(decl.len_bytes(&job.shape, n_selected), &|| {
+                format!("'{}' of {}", decl.name, udf.name())
+            });
         }
     }
     if memory::fits(total) {
         return Ok(());
     }
     Err(Error::limit(format!(
-        "the results would take {}, more than the system has left{}",
+        "the results would take {}, more than the system has left; the largest is {}",
         explain::bytes(total),
         largest.1
     ))

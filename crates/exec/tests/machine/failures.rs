@@ -369,5 +369,10 @@ fn results_that_fit_no_memory_are_refused() {
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(framefold_kernels::SumSig)];
     let error = Plan::try_new(&dataset, udfs, None, &PlanOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert!(error.to_string().contains("TiB"), "{error}");
+    let words = error.to_string();
+    assert!(words.contains("TiB") && words.contains("is 'intensity' of sum_sig"), "{error}");
+    // The result of this one is a frame.
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default())];
+    let error = Plan::try_new(&dataset, udfs, None, &PlanOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("is the mask of positions with data"), "{error}");
 }
