@@ -8,13 +8,24 @@ use crate::{Error, Result};
 /// # Errors
 /// Those of `work`; `Bug` if it panicked.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught("the engine", "please report this, with the call that led to it", work)
+}
+
+/// The same for a call of what users may have written; `what` names it, as in "the function".
+///
+/// # Errors
+/// Those of `work`; `Bug` if it panicked.
+pub fn guarded_call<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(what, "mend it there, or report it if that is a part of framefold", work)
+}
+
+fn caught<T>(what: &str, hint: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".to_owned());
-        Err(Error::bug(format!("the engine panicked: {text}"))
-            .with_hint("please report this, with the call that led to it"))
+        Err(Error::bug(format!("{what} panicked: {text}")).with_hint(hint))
     })
 }

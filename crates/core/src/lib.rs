@@ -76,7 +76,7 @@ pub use element::{Bool8, Complex64, Complex128, Element, F16, narrow_f16, widen_
 pub use encoding::{EncodedTile, Encoding};
 pub use error::{Error, ErrorKind, Result};
 pub use frames::FrameIndices;
-pub use guarded::guarded;
+pub use guarded::{guarded, guarded_call};
 pub use job::{JobMeta, RunMeta};
 pub use lending::{LentBytes, Owner, SharedBytes};
 pub use metadata::{Metadata, MetadataList, MetadataValue, Quantity};

@@ -5,11 +5,14 @@ mod pace;
 mod threads;
 
 use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
-use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded};
+use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded, guarded_call};
 use std::any::Any;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What may panic, in errors.
+const SINK: &str = "the sink";
 
 /// Where partitions are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +237,7 @@ impl Driver {
         if self.merging.is_complete() && self.crew.is_some() {
             self.close()?;
             if let Some(to) = &mut self.merging.sink {
-                to.sink.finish()?;
+                guarded_call(SINK, || to.sink.finish())?;
             }
             observer.event(&Event::Finished, &self.merging.results)?;
         }
@@ -276,7 +279,8 @@ impl Merging {
             Some(mut sink) => {
                 let buffers = plan.to_sink();
                 let (shape, roi) = (plan.dataset().shape(), plan.roi());
-                let merged = sink.begin(&SinkJob { buffers: &buffers, shape, roi })?;
+                let job = SinkJob { buffers: &buffers, shape, roi };
+                let merged = guarded_call(SINK, || sink.begin(&job))?;
                 let results = Results::from_partition(plan.clone(), merged)?;
                 let rows = results.rows_to_sink()?;
                 (results, Some(ToSink { sink, rows }))
@@ -320,7 +324,8 @@ impl Merging {
         if let Some(to) = &mut self.sink {
             let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());
             FinalRows::look_at_each(&to.rows, &frames, |rows| {
-                to.sink.merged(&NewRows { frames: frames.clone(), rows, n_merged })
+                let rows = NewRows { frames: frames.clone(), rows, n_merged };
+                guarded_call(SINK, || to.sink.merged(&rows))
             })?;
         }
         let (frames, in_progress) = (self.results.n_frames(), self.in_progress);

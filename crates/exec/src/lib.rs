@@ -17,6 +17,7 @@
 //! This crate knows no file format and no Python, and has no `unsafe` code.
 #![forbid(unsafe_code)]
 
+mod call;
 mod driver;
 mod options;
 mod plan;

@@ -18,6 +18,7 @@ pub(crate) use arrived::Piece;
 pub(crate) use bands::Band;
 
 use crate::PlanOptions;
+use crate::call::call_of;
 use formats::FrameSize;
 use framefold_core::{
     ArrayFormat, Arrival, BufferDecl, CorrectedSlice, DType, DataSource, Dataset, Error,
@@ -82,8 +83,7 @@ impl Plan {
         let native_dtype = info.dtype.dtype;
         let mut requirements = Vec::with_capacity(udfs.len());
         for udf in &udfs {
-            let required = udf.requirements(info).map_err(|error| error.with_udf(udf.name()))?;
-            requirements.push(required);
+            requirements.push(call_of(&**udf, || udf.requirements(info))?);
         }
         let pixel_dtype = dataset.pixel_dtype();
         let shared = inputs::shared_dtype(pixel_dtype, &requirements);
@@ -95,7 +95,7 @@ impl Plan {
                 input_dtype: inputs::input_dtype(pixel_dtype, shared, required),
                 roi: roi.clone(),
             };
-            let buffers = udf.buffers(&meta).map_err(|error| error.with_udf(udf.name()))?;
+            let buffers = call_of(&**udf, || udf.buffers(&meta))?;
             check_names(udf.as_ref(), &buffers)?;
             jobs.push((meta, buffers));
         }

@@ -5,6 +5,7 @@ mod rows;
 
 pub use rows::{LastingResults, MergedRows};
 
+use crate::call::call_of;
 use crate::{PartialResult, Plan};
 use framefold_core::{
     Array, BufferDecl, BufferUse, Error, Merger, NativeArray, Partial, Partition, Result, Roi,
@@ -84,9 +85,9 @@ impl Results {
     fn of_udfs(plan: Arc<Plan>, udfs: Range<usize>) -> Result<Self> {
         let mut mergers = Vec::with_capacity(udfs.len());
         for planned in &plan.udfs[udfs.clone()] {
-            let of_bands = planned.metas.iter().map(|meta| planned.udf.merger(meta));
-            let of_bands = of_bands.collect::<Result<_>>();
-            mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
+            let of_bands = planned.metas.iter();
+            let of_bands = of_bands.map(|meta| call_of(&*planned.udf, || planned.udf.merger(meta)));
+            mergers.push(of_bands.collect::<Result<_>>()?);
         }
         Ok(Results {
             plan,
@@ -159,9 +160,8 @@ impl Results {
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
-            mergers[band]
-                .merge(&piece, merged)
-                .map_err(|error| error.with_udf(planned.udf.name()).with_partition(index))?;
+            call_of(&*planned.udf, || mergers[band].merge(&piece, merged))
+                .map_err(|error| error.with_partition(index))?;
         }
         self.torn = None;
         self.latest = if self.plan.completes(index) { piece.frames } else { 0..0 };
@@ -199,8 +199,8 @@ impl Results {
         for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs[self.udfs.clone()]) {
             let public = planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
             let decls: Vec<_> = public.cloned().collect();
-            let arrays = joined::results(mergers, &decls, self.plan.dataset.shape());
-            let arrays = arrays.map_err(|error| error.with_udf(planned.udf.name()))?;
+            let shape = self.plan.dataset.shape();
+            let arrays = call_of(&*planned.udf, || joined::results(mergers, &decls, shape))?;
             let buffers = decls.into_iter().zip(arrays);
             let buffers = buffers.map(|(decl, array)| ResultBuffer { decl, array }).collect();
             udfs.push(UdfResults { name: planned.udf.name().to_owned(), buffers });

@@ -5,6 +5,7 @@ mod stages;
 mod tiles;
 
 use crate::Plan;
+use crate::call::call_of;
 use crate::plan::Piece;
 use framefold_core::{
     Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
@@ -184,13 +185,16 @@ impl<'p> Worker<'p> {
         for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
             let dtype = planned.input_dtype;
             match planned.format {
-                ArrayFormat::Csr => accumulator.process_csr(&position, tiles.csr(dtype)?),
+                ArrayFormat::Csr => {
+                    let tile = tiles.csr(dtype)?;
+                    call_of(&*planned.udf, || accumulator.process_csr(&position, tile))?;
+                }
                 _ => {
                     let data = tiles.dense(dtype)?.clone();
-                    accumulator.process(&Tile { position: position.clone(), data })
+                    let tile = Tile { position: position.clone(), data };
+                    call_of(&*planned.udf, || accumulator.process(&tile))?;
                 }
             }
-            .map_err(|error| error.with_udf(planned.udf.name()))?;
         }
         Ok(())
     }
@@ -202,8 +206,9 @@ type Accumulators = Vec<Box<dyn Accumulator>>;
 fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Accumulators> {
     let mut accumulators = Vec::with_capacity(plan.udfs.len());
     for planned in &plan.udfs {
-        let accumulator = planned.udf.accumulator(&planned.metas[band], partition);
-        accumulators.push(accumulator.map_err(|error| error.with_udf(planned.udf.name()))?);
+        let meta = &planned.metas[band];
+        let made = call_of(&*planned.udf, || planned.udf.accumulator(meta, partition));
+        accumulators.push(made?);
     }
     Ok(accumulators)
 }
@@ -211,8 +216,7 @@ fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Ac
 fn finished(plan: &Plan, accumulators: Accumulators) -> Result<Vec<Partial>> {
     let mut partials = Vec::with_capacity(accumulators.len());
     for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
-        let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
-        partials.push(partial);
+        partials.push(call_of(&*planned.udf, || accumulator.finish())?);
     }
     Ok(partials)
 }

@@ -15,6 +15,7 @@ mod tiles;
 
 use super::{Accumulators, Next, accumulators_of};
 use crate::Plan;
+use crate::call::call_of;
 use framefold_core::{
     ArrayFormat, DType, EncodedTile, Encoding, Error, Partial, Partition, Result, StagedTile,
     Staging, TileFrames,
@@ -56,7 +57,7 @@ impl Stage {
             if planned.format != ArrayFormat::Dense {
                 return Ok(None);
             }
-            match planned.udf.staging().map_err(|error| error.with_udf(planned.udf.name()))? {
+            match call_of(&*planned.udf, || planned.udf.staging())? {
                 Some(staging) => found = Some(staging),
                 None => return Ok(None),
             }
@@ -109,8 +110,7 @@ impl Stage {
             .map(|encoding| EncodedTile { encoding, part_frames, lens });
         let staged = StagedTile { number: place, dtype, is_raw, encoded };
         for (accumulator, planned) in accumulators.iter_mut().zip(&self.plan.udfs) {
-            let processed = accumulator.process_staged(&position, staged);
-            processed.map_err(|error| error.with_udf(planned.udf.name()))?;
+            call_of(&*planned.udf, || accumulator.process_staged(&position, staged))?;
         }
         Ok(())
     }

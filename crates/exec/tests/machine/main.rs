@@ -19,6 +19,8 @@ mod failures;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod panics;
+#[cfg(test)]
 mod read_ahead;
 #[cfg(test)]
 mod reading;

@@ -6,7 +6,7 @@
 use framefold_core::{
     ArrayFormat, Arrival, CsrRows, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices,
     FrameKind, FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo,
-    Stage, StagePart, StoredDType, TileFrames,
+    Stage, StagePart, StoredDType, TileFrames, guarded_call,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// So much is read at a time, but for single frames that are larger.
 const PIECE_BYTES: usize = 1 << 20;
+/// What may panic, in errors.
+const STAGE: &str = "the stage";
 
 #[derive(Debug)]
 pub(crate) struct StagedSource {
@@ -41,7 +43,7 @@ impl StagedSource {
             return Err(Error::bug(format!("{stage:?} was put behind frames of {given:?}")));
         }
         let whole = whole(&stage.output().shape)?;
-        let read = stage.part(&whole)?.read().clone();
+        let read = guarded_call(STAGE, || stage.part(&whole))?.read().clone();
         let mut info = of_source.clone();
         info.base_shape = stage.base_shape(&of_source.base_shape);
         info.lends =
@@ -141,7 +143,7 @@ impl<'s> StagedReader<'s> {
     fn part(&mut self, sig: &SigSlice) -> Result<Box<dyn StagePart + 's>> {
         match self.part.take() {
             Some((known, part)) if known == *sig => Ok(part),
-            _ => self.source.stage.part(sig),
+            _ => guarded_call(STAGE, || self.source.stage.part(sig)),
         }
     }
 }
@@ -166,7 +168,7 @@ impl FrameReader for StagedReader<'_> {
             let n = frame_bytes.saturating_mul(some.len()).min(rest.len());
             let (out, behind) = std::mem::take(&mut rest).split_at_mut(n);
             rest = behind;
-            part.apply(tile, some, out)
+            guarded_call(STAGE, || part.apply(tile, some, out))
         })?;
         let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let tile = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
@@ -183,7 +185,7 @@ impl FrameReader for StagedReader<'_> {
         let rows = &mut self.rows;
         rows.clear();
         each_piece(self.reader.as_mut(), info, &frames, part.as_mut(), &mut |part, tile, some| {
-            part.append(tile, some, rows)
+            guarded_call(STAGE, || part.append(tile, some, rows))
         })?;
         rows.tile(frames.len(), dtype, sig.len(), &mut self.sparse)
     }
