@@ -209,6 +209,40 @@ def test_ctrl_c_within_a_loop_over_results_keeps_them(numbered):
     assert np.array_equal(caught.value.results[0]["seen"].data, last[0][0]["seen"].data)
 
 
+class InterruptedResults(UDF):
+    """Looking at results for the first time, when so many frames are merged, is interrupted."""
+
+    def __init__(self, at):
+        super().__init__(at=at)
+
+    def get_result_buffers(self):
+        return {"count": self.buffer(kind="single", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.results.count[:] += 1
+
+    def merge(self, dest, src):
+        dest.count[:] += src.count
+
+    def get_results(self):
+        if self.results.count[0] == self.params.at and not HEARD:
+            HEARD.append(True)
+            raise KeyboardInterrupt
+        return {"count": self.results.count}
+
+
+@pytest.mark.parametrize("n_frames", [40, 60])
+def test_ctrl_c_while_results_are_computed_keeps_them(numbered, n_frames):
+    HEARD.clear()
+    ctx = ff.Context.make_with("inline")
+    # Those of 40 frames are computed when the run goes on, as they are held.
+    run = ctx.run_udf if n_frames == 60 else lambda *run: list(ctx.run_udf_iter(*run))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(numbered, InterruptedResults(n_frames))
+    assert caught.value.results[0]["count"].data == [n_frames]
+    assert caught.value.results.damage.data.sum() == n_frames
+
+
 def test_results_are_gone_with_the_exception(numbered):
     kept = []
     try:

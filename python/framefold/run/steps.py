@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError
@@ -19,6 +20,32 @@ if TYPE_CHECKING:
     from framefold.run.out import Out
     from framefold.udf.base import UDF
     from framefold.viz._live import RunPlots
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _or_end(
+    work: Callable[Concatenate[ResultGenerator, P], T],
+) -> Callable[Concatenate[ResultGenerator, P], T]:
+    """Where ``work`` raises, the run ends, and Ctrl-C brings the results so far along.
+
+    They live as long as the exception does.
+    """
+
+    # No context manager: its methods are one more place where Ctrl-C can arrive.
+    @wraps(work)
+    def wrapped(self: ResultGenerator, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(self, *args, **kwargs)
+        except BaseException as error:
+            self._end()
+            if isinstance(error, KeyboardInterrupt) and self._run.out is None:
+                with suppress(Exception):  # nothing takes the place of what the user wants
+                    error.results = self.results_so_far()  # type: ignore[attr-defined]
+            raise
+
+    return wrapped
 
 
 class ResultGenerator(Iterator[UDFResults]):
@@ -70,6 +97,7 @@ class ResultGenerator(Iterator[UDFResults]):
         if not more:
             raise StopIteration
 
+    @_or_end
     def step(self) -> bool:
         """Merge the next partition; whether there was one."""
         with self._lock:
@@ -81,6 +109,7 @@ class ResultGenerator(Iterator[UDFResults]):
             # A region without any data has results, too.
             return self._drive(self._driver.step) or not self._run.partitions
 
+    @_or_end
     def run_to_end(self) -> tuple[UDFResultDict, ...]:
         """Run to the end and return the complete results; only plots look at them on the way."""
         if self._run.out is not None:
@@ -128,10 +157,6 @@ class ResultGenerator(Iterator[UDFResults]):
             complete = self.is_complete
             if complete:
                 self._run.end(complete=True)
-        except BaseException as error:
-            self._end()
-            self._give_results_to(error)
-            raise
         finally:
             self._stepping = False
             if complete or self._closing:
@@ -153,12 +178,6 @@ class ResultGenerator(Iterator[UDFResults]):
                 if self._run.out is not None and not self.is_complete:
                     self._run.out.close()
 
-    def _give_results_to(self, error: BaseException) -> None:
-        """Let Ctrl-C bring the results so far along: they live as long as the exception does."""
-        if isinstance(error, KeyboardInterrupt) and self._run.out is None:
-            with suppress(Exception):  # nothing takes the place of what the user wants
-                error.results = self.results_so_far()  # type: ignore[attr-defined]
-
     @property
     def is_complete(self) -> bool:
         """Whether all partitions are merged."""
@@ -171,16 +190,11 @@ class ResultGenerator(Iterator[UDFResults]):
             self._latest = weakref.ref(results)
             return results
 
+    @_or_end
     def update_plots(self, results: UDFResults) -> None:
         """Show the latest results in the plots that are due; ends the run if that fails."""
-        if self._plots is None:
-            return
-        try:
+        if self._plots is not None:
             self._plots.update(results, last=self.is_complete)
-        except BaseException as error:
-            self._end()
-            self._give_results_to(error)
-            raise
 
     @property
     def writes_files(self) -> bool:
