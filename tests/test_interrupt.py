@@ -156,6 +156,21 @@ def test_ctrl_c_keeps_what_is_done(interrupted, numbered):
     assert not sums.valid_mask.ravel()[n_frames:].any()
 
 
+class InterruptingTwice(Interrupting):
+    """The same, and again when the first signal has arrived and the run ends."""
+
+    def process_frame(self, frame):
+        super().process_frame(frame)
+        if frame[0, 0] == self.params.at:
+            os.kill(self.params.pid, signal.SIGINT)
+
+
+def test_ctrl_c_while_threads_finish_keeps_what_is_done(interrupted, numbered):
+    udf = InterruptingTwice(os.getpid(), 42)
+    results = interrupted(lambda ctx: ctx.run_udf(numbered, udf)).results
+    assert results[0]["count"].data == [results.damage.data.sum()]
+
+
 class InterruptedHere(Interrupting):
     """The same on the thread of the run."""
 

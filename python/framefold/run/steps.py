@@ -37,10 +37,13 @@ def _or_end(
     @wraps(work)
     def wrapped(self: ResultGenerator, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return work(self, *args, **kwargs)
-        except BaseException as error:
-            self._end()
-            if isinstance(error, KeyboardInterrupt) and self._run.out is None:
+            try:
+                return work(self, *args, **kwargs)
+            except BaseException:
+                self._end()  # where the next Ctrl-C is raised, which takes the place of this one
+                raise
+        except KeyboardInterrupt as error:
+            if self._run.out is None:
                 with suppress(Exception):  # nothing takes the place of what the user wants
                     error.results = self.results_so_far()  # type: ignore[attr-defined]
             raise
