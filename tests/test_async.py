@@ -332,3 +332,31 @@ def test_progress_and_parameters(ctx, dataset):
         assert recorder.kinds[7:] == ["start", 1, "end"]
 
     asyncio.run(main())
+
+
+def test_results_are_computed_beside_the_loop(ctx, dataset):
+    places = []
+
+    class Computes(UDF):
+        def __init__(self, value=0):
+            super().__init__(value=value)
+
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            self.results.x[:] = self.params.value
+
+        def get_results(self):
+            places.append(threading.current_thread().name)
+            return {"x": self.results.x}
+
+    def value(array):
+        places.append(threading.current_thread().name)
+        return array.max()
+
+    udf = Computes()
+    asyncio.run(ctx.run_udf(dataset, udf, sync=False))
+    asyncio.run(ctx.run_udf(dataset, Computes(ff.from_result(udf, "x", value)), sync=False))
+    assert len(places) == 4
+    assert all(name.startswith("framefold-async") for name in places)

@@ -14,7 +14,7 @@ from framefold.run.steps import ResultGenerator, not_the_end
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
-__all__ = ["ResultAsyncGenerator", "awaited", "final_results"]
+__all__ = ["ResultAsyncGenerator", "awaited", "beside", "final_results"]
 
 T = TypeVar("T")
 
@@ -45,9 +45,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 
     async def advance(self) -> None:
         """Merge the next partition; at the end, raise StopAsyncIteration."""
-        # A StopIteration cannot pass through a future.
         try:
-            more = await self._on_thread(self._advance)
+            more = await self._on_thread(self._generator.step)
         except BaseException:
             self._pool.shutdown(wait=False)
             raise
@@ -55,35 +54,23 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
             self._pool.shutdown(wait=False)
             raise StopAsyncIteration
 
-    def _advance(self) -> bool:
-        try:
-            return self._generator.step()
-        except (StopIteration, StopAsyncIteration) as error:  # of user code
-            raise not_the_end(error) from error
-
     async def run_to_end(self) -> tuple[UDFResultDict, ...]:
         """Run to the end on the thread, and return the complete results."""
-        return await self._on_thread(self._run_to_end)
+        return await self._on_thread(self._generator.run_to_end)
 
-    def _run_to_end(self) -> tuple[UDFResultDict, ...]:
-        try:
-            return self._generator.run_to_end()
-        except (StopIteration, StopAsyncIteration) as error:  # of user code
-            raise not_the_end(error) from error
+    async def kept(self, results: UDFResults) -> tuple[UDFResultDict, ...]:
+        """As :meth:`ResultGenerator.kept`; they are computed on the thread."""
+        return await self._on_thread(lambda: self._generator.kept(results.buffers))
 
     @property
-    def writes_files(self) -> bool:
-        """Whether results are in files, and there are none before the end."""
-        return self._generator.writes_files
+    def has_plots(self) -> bool:
+        """Whether there are plots, which look at results on the way."""
+        return self._generator.has_plots
 
     @property
     def is_complete(self) -> bool:
         """Whether all partitions are merged."""
         return self._generator.is_complete
-
-    def kept(self, results: tuple[UDFResultDict, ...]) -> tuple[UDFResultDict, ...]:
-        """As :meth:`ResultGenerator.kept`."""
-        return self._generator.kept(results)
 
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
@@ -124,22 +111,10 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         import asyncio
 
         try:
-            future = self._pool.submit(work)
-        except RuntimeError:  # the run is over, and with it the thread: nothing is left to wait for
-            return work()
-        waiting = asyncio.wrap_future(future)
-        try:
-            return await asyncio.shield(waiting)
+            return await _on_thread(self._pool, work, self._generator.cancel)
         except asyncio.CancelledError:
-            self._generator.cancel()
-            await asyncio.wait([waiting])
-            if not waiting.cancelled():
-                waiting.exception()  # the cancelled step's own: nobody waits for it any more
             self._generator.close()
             raise
-        finally:
-            # What went wrong refers to this frame: all of the run would wait for the collector.
-            del future, waiting
 
     async def __aenter__(self) -> ResultAsyncGenerator:
         return self
@@ -156,7 +131,7 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict, ...]:
     """Run to the end; only plots look at results on the way."""
     async with generator:
-        if generator.writes_files:
+        if not generator.has_plots:
             return await generator.run_to_end()
         results = None
         while not generator.is_complete:
@@ -164,7 +139,46 @@ async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict,
             await generator.advance()
             results = generator.results_so_far()
             generator.update_plots(results)
-        return generator.kept((results or generator.results_so_far()).buffers)
+        return await generator.kept(results or generator.results_so_far())
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """What ``work`` gives, on a thread of its own."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="framefold-async")
+    try:
+        return await _on_thread(pool, work, lambda: None)
+    finally:
+        pool.shutdown(wait=False)
+
+
+async def _on_thread(
+    pool: ThreadPoolExecutor, work: Callable[[], T], cancel: Callable[[], None]
+) -> T:
+    """Run ``work`` on a thread of a pool; if the waiting task is cancelled, ``cancel`` ends it."""
+    import asyncio
+
+    def guarded() -> T:
+        try:
+            return work()
+        except (StopIteration, StopAsyncIteration) as error:  # which no future can pass on
+            raise not_the_end(error) from error
+
+    try:
+        future = pool.submit(guarded)
+    except RuntimeError:  # the run is over, and with it the thread: nothing is left to wait for
+        return guarded()
+    waiting = asyncio.wrap_future(future)
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        cancel()
+        await asyncio.wait([waiting])
+        if not waiting.cancelled():
+            waiting.exception()  # the cancelled step's own: nobody waits for it any more
+        raise
+    finally:
+        # What went wrong refers to this frame: all of the run would wait for the collector.
+        del future, waiting
 
 
 async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -69,7 +70,7 @@ class Passes:
     def run(self, plan: Plan, begin: Begin, plots: Any) -> UDFResultTuple:
         """Run all passes."""
         for number in range(len(self)):
-            with self._running(number, plan) as run:
+            with self._running(number, plan, self._stand_ins(number)) as run:
                 begun = begin(run, self._plots(number, plots))
                 if isinstance(begun, tuple):
                     results = begun
@@ -81,10 +82,11 @@ class Passes:
 
     async def run_async(self, plan: Plan, begin: Begin, plots: Any) -> UDFResultTuple:
         """Run all passes beside an event loop."""
-        from framefold.run.aio import ResultAsyncGenerator, final_results
+        from framefold.run.aio import ResultAsyncGenerator, beside, final_results
 
         for number in range(len(self)):
-            with self._running(number, plan) as run:
+            stand_ins = await beside(partial(self._stand_ins, number)) if number else {}
+            with self._running(number, plan, stand_ins) as run:
                 begun = begin(run, self._plots(number, plots))
                 if isinstance(begun, tuple):
                     results = begun
@@ -96,7 +98,7 @@ class Passes:
     def explain(self, plan: Plan, explain: Callable[[Run], str]) -> str:
         """How all passes would go; ``explain`` says it of one run."""
         names = [", ".join(type(udf).__name__ for udf in self._of(n)) for n in range(len(self))]
-        with self._running(0, plan) as run:
+        with self._running(0, plan, {}) as run:
             rows = dict(run.plan.explained()[0])
             said = f"pass        1 of {len(self)}: {names[0]}\n{explain(run)}"
         for number in range(1, len(self)):
@@ -133,14 +135,12 @@ class Passes:
         return [u for u in (*self._asked, *self._others) if self._numbers[id(u)] == number]
 
     @contextmanager
-    def _running(self, number: int, plan: Plan) -> Iterator[Run]:
+    def _running(self, number: int, plan: Plan, stand_ins: Mapping[int, UDF]) -> Iterator[Run]:
         """Plan a pass; while this is entered, it runs.
 
-        Objects that wait for values are run by others with the same attributes, in which values
-        take the place of references. What these have learned in the end, the user's objects know.
+        What ``stand_ins`` have learned in the end, the user's objects know.
         """
         own = self._of(number)
-        stand_ins = {id(udf): self._with_values(udf) for udf in own if _needs(udf)}
         run = None
         try:
             run = plan([stand_ins.get(id(udf), udf) for udf in own], self._roi)
@@ -160,6 +160,13 @@ class Passes:
             for udf in own:
                 if id(udf) in stand_ins:
                     _learn(udf, stand_ins[id(udf)])
+
+    def _stand_ins(self, number: int) -> dict[int, UDF]:
+        """What runs in place of objects of a pass that wait for values, by their addresses.
+
+        Others with the same attributes, in which values take the place of references.
+        """
+        return {id(udf): self._with_values(udf) for udf in self._of(number) if _needs(udf)}
 
     def _with_values(self, udf: UDF) -> UDF:
         """An object that stands in for one that waits for values."""

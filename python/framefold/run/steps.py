@@ -200,9 +200,9 @@ class ResultGenerator(Iterator[UDFResults]):
             self._plots.update(results, last=self.is_complete)
 
     @property
-    def writes_files(self) -> bool:
-        """Whether results are in files, and there are none before the end."""
-        return self._run.out is not None
+    def has_plots(self) -> bool:
+        """Whether there are plots, which look at results on the way."""
+        return self._plots is not None
 
     def cancel(self) -> None:
         """Ask the run to stop, from any thread; returns at once.
