@@ -360,3 +360,19 @@ def test_results_are_computed_beside_the_loop(ctx, dataset):
     asyncio.run(ctx.run_udf(dataset, Computes(ff.from_result(udf, "x", value)), sync=False))
     assert len(places) == 4
     assert all(name.startswith("framefold-async") for name in places)
+
+
+def test_a_loop_that_another_task_ends_is_not_complete(ctx, dataset):
+    async def main():
+        steps = ctx.run_udf_iter(dataset, ff.SumSigUDF(), sync=False)
+        await anext(steps)
+        await asyncio.create_task(steps.aclose())
+        with pytest.raises(UDFRunCancelled, match="another task"):
+            await anext(steps)
+        assert [results async for results in steps] == []
+        steps = ctx.run_udf_iter(dataset, ff.SumSigUDF(), sync=False)
+        await anext(steps)
+        await steps.aclose()
+        assert [results async for results in steps] == []
+
+    asyncio.run(main())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold.exceptions import UDFRunCancelled
 from framefold.run.plan import Run
 from framefold.udf.masks import ApplyMasksUDF
 from framefold.udf.sum import SumUDF
@@ -178,3 +179,27 @@ def test_get_results_may_change_its_buffers(ctx, data):
     for of_step, of_run in zip(step.buffers, whole, strict=True):
         for name in of_run:
             np.testing.assert_array_equal(of_step[name].raw_data, of_run[name].raw_data)
+
+
+def test_a_loop_that_another_thread_ends_is_not_complete(ctx, data):
+    def close():
+        closer = threading.Thread(target=steps.close)
+        closer.start()
+        closer.join()
+
+    dataset = ctx.load("memory", data=data, num_partitions=8)
+    steps = ctx.run_udf_iter(dataset, SumSigUDF())
+    next(steps)
+    close()
+    with pytest.raises(UDFRunCancelled, match="another thread"):
+        next(steps)
+    assert list(steps) == []
+    steps = ctx.run_udf_iter(dataset, SumSigUDF())
+    next(steps)
+    steps.close()
+    assert list(steps) == []
+    steps = ctx.run_udf_iter(dataset, SumSigUDF())
+    for _ in range(8):
+        next(steps)
+    close()
+    assert list(steps) == []

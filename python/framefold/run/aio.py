@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.common._tracebacks import shorten
 from framefold.run.results import UDFResultDict, UDFResults, result_of
-from framefold.run.steps import ResultGenerator, not_the_end
+from framefold.run.steps import ResultGenerator, closed_elsewhere, not_the_end
 
 if TYPE_CHECKING:
+    import asyncio
+
     from framefold.udf.base import UDF
 
 __all__ = ["ResultAsyncGenerator", "awaited", "beside", "final_results"]
@@ -32,6 +34,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
     def __init__(self, generator: ResultGenerator) -> None:
         self._generator = generator
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="framefold-async")
+        #: The task that called `aclose` before the run was complete.
+        self._closed_by: asyncio.Task[Any] | None = None
 
     async def __anext__(self) -> UDFResults:
         try:
@@ -45,6 +49,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 
     async def advance(self) -> None:
         """Merge the next partition; at the end, raise StopAsyncIteration."""
+        import asyncio
+
         try:
             more = await self._on_thread(self._generator.step)
         except BaseException:
@@ -52,6 +58,9 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
             raise
         if not more:
             self._pool.shutdown(wait=False)
+            closed_by, self._closed_by = self._closed_by, None  # to be heard of once
+            if closed_by is not None and closed_by is not asyncio.current_task():
+                raise closed_elsewhere("task")
             raise StopAsyncIteration
 
     async def run_to_end(self) -> tuple[UDFResultDict, ...]:
@@ -81,15 +90,22 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         self._generator.update_plots(results)
 
     async def aclose(self) -> None:
-        """Stop the run; returns when all its threads have ended."""
+        """Stop the run; returns when all its threads have ended.
+
+        As :meth:`ResultGenerator.close`, for tasks in place of threads.
+        """
+        import asyncio
+
+        if not (self._generator.has_ended or self.is_complete):
+            self._closed_by = asyncio.current_task()
         # Directly, as the thread may be busy with a step that this ends.
         self._generator.cancel()
-        await self._finish(self._generator.close)
+        await self._finish(self._close)
 
     async def athrow(self, exc: BaseException) -> UDFResults:
         """Stop the run, and raise ``exc``."""
         self._generator.cancel()
-        await self._finish(self._generator.close)
+        await self._finish(self._close)
         raise exc
 
     async def update_parameters_experimental(self, parameters: Sequence[Mapping[str, Any]]) -> None:
@@ -99,6 +115,9 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
     async def update(self, udf: UDF, /, **params: Any) -> None:
         """As :meth:`ResultGenerator.update`."""
         self._generator.update(udf, **params)
+
+    def _close(self) -> None:
+        self._generator.close_by(None)  # `advance` knows of tasks, which may be on any thread
 
     async def _finish(self, work: Callable[[], None]) -> None:
         try:
@@ -113,7 +132,7 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         try:
             return await _on_thread(self._pool, work, self._generator.cancel)
         except asyncio.CancelledError:
-            self._generator.close()
+            self._close()
             raise
 
     async def __aenter__(self) -> ResultAsyncGenerator:

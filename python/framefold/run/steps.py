@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from framefold.common._tracebacks import shortened
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
 from framefold.run.plan import Run
 from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
@@ -72,6 +72,8 @@ class ResultGenerator(Iterator[UDFResults]):
         self._stepping = False
         self._closing = False
         self._ended = False
+        #: The thread that called `close` before the run was complete.
+        self._closed_by: int | None = None
         self._latest: weakref.ref[StepResults] | None = None
         try:
             self._driver = run.driver(progress.merged if progress.is_wanted else None)
@@ -108,6 +110,9 @@ class ResultGenerator(Iterator[UDFResults]):
             if latest is not None:
                 latest.settle()
             if self._ended:
+                if self._closed_by not in (None, threading.get_ident()):
+                    self._closed_by = None  # to be heard of once
+                    raise closed_elsewhere("thread")
                 return False
             # A region without any data has results, too.
             return self._drive(self._driver.step) or not self._run.partitions
@@ -200,6 +205,11 @@ class ResultGenerator(Iterator[UDFResults]):
             self._plots.update(results, last=self.is_complete)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the run is over, complete or not."""
+        return self._ended
+
+    @property
     def has_plots(self) -> bool:
         """Whether there are plots, which look at results on the way."""
         return self._plots is not None
@@ -215,11 +225,18 @@ class ResultGenerator(Iterator[UDFResults]):
     def close(self) -> None:
         """Stop the run; returns when all its threads have ended.
 
-        A thread that is waiting for results gets
-        :class:`~framefold.exceptions.UDFRunCancelled`.
+        A thread that is waiting for results, or asks for the next ones, gets
+        :class:`~framefold.exceptions.UDFRunCancelled`; for the one that calls this, there are no
+        more.
         """
+        self.close_by(threading.get_ident())
+
+    def close_by(self, thread: int | None) -> None:
+        """The same, for a thread that knows; for None, all do."""
         self.cancel()
         with self._lock:
+            if not (self._ended or self.is_complete):
+                self._closed_by = thread
             if self._stepping:  # called by user code from within a step, which then is the last
                 self._closing = True
             else:
@@ -290,6 +307,11 @@ class ResultGenerator(Iterator[UDFResults]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def closed_elsewhere(what: str) -> UDFRunCancelled:
+    """What is raised where a loop over results would end as if the run were complete."""
+    return UDFRunCancelled(f"another {what} has closed the run before it was complete")
 
 
 def not_the_end(error: Exception) -> RuntimeError:
