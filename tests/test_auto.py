@@ -338,6 +338,15 @@ def test_closing_in_the_middle(ctx, dataset, eager):
     assert eventually(lambda: threading.active_count() == before)
 
 
+@pytest.mark.parametrize("name", ["auto", "processes"])
+def test_closing_before_workers_are_asked_for(dataset, eager, name):
+    ctx = ff.Context.make_with(name, cpus=2)
+    steps = ctx.run_udf_iter(dataset, Slow())
+    ctx.close()
+    with pytest.raises(UDFRunCancelled, match="the executor was closed during the run"):
+        list(steps)
+
+
 def test_no_warning_where_all_is_well(ctx, dataset, eager):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.common.cores import available_cores
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
 from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_seconds
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class ProcessJobExecutor(JobExecutor):
         """The worker processes; None if threads do it."""
         if run.is_on_kernels:
             return None
+        self._check_open()
         from framefold.executor._processes.crew import ProcessCrew
 
         # With a timeout, it has to be known what a worker is busy with.
@@ -157,7 +158,8 @@ class ProcessJobExecutor(JobExecutor):
                 "use the executor 'threads'"
             )
         with _making:
-            self._check_open()
+            if self._closed:  # since the run was planned
+                raise UDFRunCancelled("the executor was closed during the run")
             if self._pool is None or self._pool.is_closed:
                 limits = self._timeout, self._startup_timeout, self._idle
                 self._pool = Pool(self.n_workers, *limits, self._setup)
