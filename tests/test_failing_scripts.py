@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from process_cases import gone, hard_limit, shm  # noqa: F401 - a fixture
@@ -114,6 +115,9 @@ def test_ctrl_c(executor, stage):
         line = process.stdout.readline()
         assert line.startswith("now"), process.communicate(timeout=20)
         process.send_signal(signal.SIGINT)
+        if stage == "merge":  # the first one waits for its end
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
     except BaseException:
         process.kill()
         raise

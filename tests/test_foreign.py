@@ -6,6 +6,7 @@ import ast
 import concurrent.futures
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -36,6 +37,13 @@ thread.start()
 """
     run = [sys.executable, "-c", script]
     assert subprocess.run(run, capture_output=True, text=True).stdout.strip() == "stopped"
+
+
+def test_handlers_of_signals() -> None:
+    handlers = _foreign.signal_handlers()
+    before = signal.getsignal(signal.SIGINT)
+    assert handlers.getsignal(int(signal.SIGINT)) is before
+    assert handlers.signal(int(signal.SIGINT), before) is before
 
 
 def test_flags_of_the_interpreter() -> None:

@@ -273,15 +273,6 @@ pub trait Accumulator {
 
 /// The keeper of the merged result.
 pub trait Merger: Send {
-    /// Called before each [`Merger::merge`] of any UDF of the run: after an error here all results stay
-    /// as they are, which those in the middle of a merge do not. For what would interrupt the merge.
-    ///
-    /// # Errors
-    /// Ends the run.
-    fn before_merge(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     /// Folds one partition in, or the next frames of one: see [`Requirements::framewise`]. Called
     /// once for each, in partition order, never at the same time from two threads; not always from
     /// the same thread.

@@ -320,7 +320,11 @@ impl Merging {
 
     fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
         let partition = partial.partition;
-        guarded(|| self.results.merge(partial))?;
+        let (results, mut partial) = (&mut self.results, Some(partial));
+        observer.whole(&mut || match partial.take() {
+            Some(partial) => guarded(|| results.merge(partial)),
+            None => Err(Error::bug("a partition was to be merged twice")),
+        })?;
         if let Some(to) = &mut self.sink {
             let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());
             FinalRows::look_at_each(&to.rows, &frames, |rows| {

@@ -46,6 +46,15 @@ pub trait Observer {
     /// Any error ends the run and is returned from it.
     fn poll(&mut self) -> Result<()>;
 
+    /// Calls `merge`, which takes one partition into the results of all UDFs, once: where what stops
+    /// a run could stop it in the middle, no result could be had.
+    ///
+    /// # Errors
+    /// Those of `merge`; any other ends the run, too.
+    fn whole(&mut self, merge: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        merge()
+    }
+
     /// What functions that hinder each other take anew for each merge, as a lock: kept for several that follow
     /// each other, until what this returns is dropped. Nothing else is waited for meanwhile.
     fn hold(&self) -> Option<Box<dyn Any>> {

@@ -8,8 +8,8 @@ pub use rows::{LastingResults, MergedRows};
 use crate::call::call_of;
 use crate::{PartialResult, Plan};
 use framefold_core::{
-    Array, BufferDecl, BufferUse, Error, Merger, NativeArray, Partial, Partition, Result, Roi,
-    Shape, TypedVec, memory,
+    Array, BufferDecl, BufferUse, Error, ErrorKind, Merger, NativeArray, Partial, Partition,
+    Result, Roi, Shape, TypedVec, memory,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct Results {
     latest: Range<usize>,
     /// The number of frames that are merged or never come.
     n_frames: usize,
-    /// The partition that some UDFs have taken in and others have not, as one of them failed.
-    torn: Option<usize>,
+    /// The partition that some UDFs have taken in and others have not, as one of them failed, and how.
+    torn: Option<(usize, ErrorKind)>,
     /// Frames that were not processed, as some of them never came.
     absent: Vec<Range<usize>>,
 }
@@ -153,15 +153,14 @@ impl Results {
             )));
         }
         let (piece_end, piece) = (frames.end, Partition { index: partition.index, frames });
-        for mergers in &mut self.mergers {
-            mergers[band].before_merge()?;
-        }
-        self.torn = Some(index);
+        self.torn = Some((index, ErrorKind::Bug));
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
-            call_of(&*planned.udf, || mergers[band].merge(&piece, merged))
-                .map_err(|error| error.with_partition(index))?;
+            call_of(&*planned.udf, || mergers[band].merge(&piece, merged)).map_err(|error| {
+                self.torn = Some((index, error.kind()));
+                error.with_partition(index)
+            })?;
         }
         self.torn = None;
         self.latest = if self.plan.completes(index) { piece.frames } else { 0..0 };
@@ -176,9 +175,24 @@ impl Results {
 
     /// An error if the results are not those of whole partitions.
     fn check(&self) -> Result<()> {
-        let Some(partition) = self.torn else { return Ok(()) };
-        let message = format!("merging partition {partition} failed, and with it the results");
-        Err(Error::invalid(message).with_hint("run it again; results of earlier steps are right"))
+        match self.torn {
+            None => Ok(()),
+            Some((partition, ErrorKind::Cancelled)) => {
+                let message = format!(
+                    "Ctrl-C came while partition {partition} was merged, and some results have it \
+                     and others do not"
+                );
+                let hint =
+                    "run it again; the first Ctrl-C waits for the merge, and keeps the results";
+                Err(Error::new(ErrorKind::Cancelled, message).with_hint(hint))
+            }
+            Some((partition, _)) => {
+                let message =
+                    format!("merging partition {partition} failed, and with it the results");
+                let hint = "run it again; results of earlier steps are right";
+                Err(Error::invalid(message).with_hint(hint))
+            }
+        }
     }
 
     /// One truth value per selected frame: whether it came, and has been merged.
@@ -192,7 +206,8 @@ impl Results {
     /// The results so far; changes nothing.
     ///
     /// # Errors
-    /// `UserCode` from a UDF's own post-processing; `InvalidArgument` if a merge failed.
+    /// `UserCode` from a UDF's own post-processing; `InvalidArgument` if a merge failed, `Cancelled` if it
+    /// was stopped.
     pub fn snapshot(&self) -> Result<RunResults> {
         self.check()?;
         let mut udfs = Vec::with_capacity(self.mergers.len());

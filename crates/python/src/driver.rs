@@ -27,6 +27,8 @@ pub(crate) struct PyDriver {
     user: Mutex<Option<ThreadId>>,
     cancel: Cancel,
     callback: Option<Py<PyAny>>,
+    /// As [`PyObserver::merges`]; none if only kernels merge.
+    merges: Option<Py<PyAny>>,
     n_merged: AtomicUsize,
     /// In a fork, threads and locks are those of the other process.
     process: u32,
@@ -64,6 +66,8 @@ impl PyDriver {
         let places: Arc<dyn WorkerScope> = Arc::new(Places::of(py, places.unwrap_or_default())?);
         // Threads of kernels alone never meet the interpreter.
         let scope = plan.needs_python().then_some(places);
+        let merges = || py.import("framefold.common._ctrl_c")?.getattr("Deferring")?.call0();
+        let merges = plan.needs_python().then(merges).transpose()?.map(Bound::unbind);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
         let flag = cancel.clone();
         let make = || match crew {
@@ -76,7 +80,7 @@ impl PyDriver {
         let n_merged = AtomicUsize::new(driver.results().n_merged());
         let (driver, user) = (Mutex::new(driver), Mutex::new(None));
         let process = std::process::id();
-        Ok(PyDriver { driver, user, cancel, callback, n_merged, process })
+        Ok(PyDriver { driver, user, cancel, callback, merges, n_merged, process })
     }
 
     /// Runs to the end.
@@ -134,11 +138,12 @@ impl PyDriver {
         py: Python<'_>,
         work: impl FnOnce(&mut Driver, &mut PyObserver) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
-        let callback = self.callback.as_ref().map(|callback| callback.clone_ref(py));
+        let copy = |object: &Option<Py<PyAny>>| object.as_ref().map(|object| object.clone_ref(py));
+        let (callback, merges) = (copy(&self.callback), copy(&self.merges));
         let outcome = detached(py, || {
             guarded(|| {
                 let (mut driver, _user) = self.lock()?;
-                let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
+                let mut observer = PyObserver { callback, cancel: self.cancel.clone(), merges };
                 let done = watched(&self.cancel, || work(&mut driver, &mut observer));
                 self.n_merged.store(driver.results().n_merged(), Ordering::Relaxed);
                 done
@@ -265,11 +270,11 @@ impl WorkerScope for Places {
 }
 
 /// Leaves a context manager, which may raise another exception in place of that of user code.
-fn leave(
+pub(crate) fn leave<T>(
     py: Python<'_>,
     active: &Py<PyAny>,
-    processed: framefold::Result<PartialResult>,
-) -> framefold::Result<PartialResult> {
+    processed: framefold::Result<T>,
+) -> framefold::Result<T> {
     let left = |arguments| active.call_method1(py, "__exit__", arguments).map(drop);
     match processed {
         Ok(partial) => {

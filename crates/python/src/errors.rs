@@ -64,7 +64,8 @@ fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
     if let Some(partition) = error.partition() {
         parts.push(format!("partition {partition}"));
     }
-    if error.kind() == ErrorKind::UserCode && !error.message().is_empty() {
+    let of_user_code = matches!(error.kind(), ErrorKind::UserCode | ErrorKind::Cancelled);
+    if of_user_code && !error.message().is_empty() {
         parts.push(error.message().to_owned());
     }
     if parts.is_empty() {

@@ -1,5 +1,6 @@
 //! A run's observer that looks for signals and tells Python about progress.
 
+use crate::driver::leave;
 use crate::ending::attached;
 use crate::errors::from_python;
 use crate::udf::{hold_gil, stash_held_gil};
@@ -24,7 +25,7 @@ pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
             return Ok(());
         }
         last_poll.set(Instant::now());
-        PyObserver { callback: None, cancel: cancel.clone() }.poll()
+        PyObserver { callback: None, cancel: cancel.clone(), merges: None }.poll()
     };
     interrupt::watched(check, work)
 }
@@ -34,6 +35,8 @@ pub(crate) struct PyObserver {
     /// `callback(n_merged, in_progress)`.
     pub(crate) callback: Option<Py<PyAny>>,
     pub(crate) cancel: Cancel,
+    /// What is entered while Python merges, see `framefold.common._ctrl_c`.
+    pub(crate) merges: Option<Py<PyAny>>,
 }
 
 impl Observer for PyObserver {
@@ -48,6 +51,20 @@ impl Observer for PyObserver {
     fn poll(&mut self) -> Result<()> {
         stash_held_gil(|| attached(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
+    }
+
+    fn whole(&mut self, merge: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let Some(merges) = &self.merges else { return merge() };
+        let entered =
+            stash_held_gil(|| attached(|py| merges.call_method0(py, "__enter__").map(drop)));
+        entered.map_err(|exception| self.stop(exception, "interrupted"))?;
+        let merged = merge();
+        let failed = merged.is_err();
+        let left = stash_held_gil(|| attached(|py| leave(py, merges, merged)));
+        if left.is_err() && !failed {
+            self.cancel.cancel();
+        }
+        left
     }
 
     fn hold(&self) -> Option<Box<dyn Any>> {

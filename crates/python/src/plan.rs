@@ -270,7 +270,7 @@ impl PyPlan {
         index: usize,
         next: &dyn Fn() -> framefold::Result<Option<usize>>,
     ) -> framefold::Result<PartialResult> {
-        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
+        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone(), merges: None };
         let mut last_poll = Instant::now();
         let mut tick = || {
             self.cancel.check()?;

@@ -196,16 +196,14 @@ impl Udf for PyUdf {
             let merger = merger
                 .map_err(|exception| from_python(exception, "preparing the result buffers"))?;
             if let Some(rows) = rows {
-                return Ok(Box::new(RowsMerger::new(merger.unbind(), rows, self.cancel.clone()))
-                    as Box<dyn Merger>);
+                return Ok(Box::new(RowsMerger::new(merger.unbind(), rows)) as Box<dyn Merger>);
             }
             let direct = match self.compiled.load(Ordering::Relaxed) {
                 true => DirectMerge::of(&run, &merger)
                     .map_err(|exception| from_python(exception, "preparing the result buffers"))?,
                 false => None,
             };
-            Ok(Box::new(PyMerger::new(merger.unbind(), direct, self.cancel.clone()))
-                as Box<dyn Merger>)
+            Ok(Box::new(PyMerger::new(merger.unbind(), direct)) as Box<dyn Merger>)
         })
     }
 }

@@ -6,6 +6,7 @@ versions that was tried with.
 | part | of | for |
 |---|---|---|
 | ``threading._register_atexit`` | CPython 3.11 – 3.14 | to stop runs before threads are waited for |
+| ``_signal.getsignal``, ``_signal.signal`` | CPython, PyPy | handlers that are set for each merge: those of ``signal`` take twenty times as long |
 | ``subprocess._args_from_interpreter_flags`` | CPython | workers with this interpreter's flags |
 | ``ThreadPoolExecutor._max_workers``, ``ProcessPoolExecutor._max_workers`` | CPython | as many workers as a pool has |
 | ``_dynamic_class_reduce``, ``Pickler._dynamic_function_reduce``, ``_make_skeleton_class`` | cloudpickle | code as it is in this process |
@@ -16,6 +17,7 @@ versions that was tried with.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import threading
 from collections.abc import Callable
@@ -36,6 +38,11 @@ def before_threads_end(function: Callable[[], object]) -> None:
     """
     nothing: Callable[[Callable[[], object]], None] = lambda _function: None  # noqa: E731
     getattr(threading, "_register_atexit", nothing)(function)
+
+
+def signal_handlers() -> Any:
+    """A module with ``getsignal`` and ``signal``, as in :mod:`signal`, of plain numbers."""
+    return importlib.import_module("_signal")
 
 
 def interpreter_flags() -> list[str]:

@@ -5,13 +5,12 @@ use super::compiled::DirectMerge;
 use crate::arrays::native_from_numpy;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
-use crate::observer::PyObserver;
 use crate::parts::split;
 use framefold::core::{
     Array, BufferDecl, BufferDtype, BufferUse, FinalRows, Merger, Partial, Partition, RunMeta,
 };
-use framefold::exec::{Cancel, Observer};
-use framefold::{Error, Result};
+use framefold::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -21,26 +20,15 @@ pub(super) struct PyMerger {
     task: Py<PyAny>,
     /// What merges without the interpreter, if that can be done.
     direct: Option<DirectMerge>,
-    cancel: Cancel,
 }
 
 impl PyMerger {
-    pub(super) fn new(task: Py<PyAny>, direct: Option<DirectMerge>, cancel: Cancel) -> Self {
-        PyMerger { task, direct, cancel }
+    pub(super) fn new(task: Py<PyAny>, direct: Option<DirectMerge>) -> Self {
+        PyMerger { task, direct }
     }
-}
-
-/// Raises what a signal asks for now: it would be raised where the next function in Python begins, in
-/// `merge`, which then has done half of its work, and no result can be had.
-fn check_signals(cancel: &Cancel) -> Result<()> {
-    PyObserver { callback: None, cancel: cancel.clone() }.poll()
 }
 
 impl Merger for PyMerger {
-    fn before_merge(&mut self) -> Result<()> {
-        if self.direct.is_some() { Ok(()) } else { check_signals(&self.cancel) }
-    }
-
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         let native = |(_, array): &(String, Array)| matches!(array, Array::Native(_));
         if let Some(direct) = self.direct.as_mut().filter(|_| partial.arrays().iter().all(native)) {
@@ -51,7 +39,7 @@ impl Merger for PyMerger {
             let arguments = (frames.start, frames.end, buffers(py, partial)?);
             self.task.call_method1(py, intern!(py, "merge"), arguments).map(drop)
         })
-        .map_err(|exception| from_python(exception, "merge"))
+        .map_err(not_merged)
     }
 
     fn results(&self) -> Result<Vec<Array>> {
@@ -71,12 +59,11 @@ pub(super) struct RowsMerger {
     task: Py<PyAny>,
     /// One for each result, under its name.
     rows: Vec<(String, FinalRows)>,
-    cancel: Cancel,
 }
 
 impl RowsMerger {
-    pub(super) fn new(task: Py<PyAny>, rows: Vec<(String, FinalRows)>, cancel: Cancel) -> Self {
-        RowsMerger { task, rows, cancel }
+    pub(super) fn new(task: Py<PyAny>, rows: Vec<(String, FinalRows)>) -> Self {
+        RowsMerger { task, rows }
     }
 }
 
@@ -95,10 +82,6 @@ pub(super) fn rows_of(decls: &[BufferDecl], meta: &RunMeta) -> Result<Vec<(Strin
 }
 
 impl Merger for RowsMerger {
-    fn before_merge(&mut self) -> Result<()> {
-        check_signals(&self.cancel)
-    }
-
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         let frames = &partition.frames;
         let taken = attached(|py| {
@@ -107,7 +90,7 @@ impl Merger for RowsMerger {
             let native = |(name, _): &(String, _)| native_from_numpy(&arrays.get_item(name)?);
             self.rows.iter().map(native).collect::<PyResult<Vec<_>>>()
         });
-        let arrays = taken.map_err(|exception| from_python(exception, "merge"))?;
+        let arrays = taken.map_err(not_merged)?;
         for ((_, rows), array) in self.rows.iter().zip(arrays) {
             rows.put(frames.clone(), array)?;
         }
@@ -121,6 +104,14 @@ impl Merger for RowsMerger {
     fn final_rows(&self) -> Option<Vec<FinalRows>> {
         Some(self.rows.iter().map(|(_, rows)| rows.clone()).collect())
     }
+}
+
+/// What `merge` raised as an engine error, of another kind where Ctrl-C stopped it.
+fn not_merged(exception: PyErr) -> Error {
+    let stopped = attached(|py| exception.is_instance_of::<PyKeyboardInterrupt>(py));
+    let kind = if stopped { ErrorKind::Cancelled } else { ErrorKind::UserCode };
+    Error::new(kind, "merge")
+        .with_source(Box::new(exception) as Box<dyn std::error::Error + Send + Sync>)
 }
 
 /// The arrays of a partial result by name: those that Python made, or of compiled code.
