@@ -172,7 +172,7 @@ def test_another_run_is_not_gone_on_with(folder):
     dataset = broken(ctx, folder)
     out, before = folder / "own/x.zarr", (folder / "own" / RECORD).read_bytes()
     roi = np.arange(126).reshape(NAV) % 2 == 0
-    cut = in_file(ctx, folder / "data", num_partitions=5)
+    cut = in_file(ctx, folder / "data", num_partitions=2)  # three are merged
     for what, run in {
         "parameter 'factor' of Breaks": lambda **how: ctx.run_udf(
             dataset, Breaks(folder, 2), **how

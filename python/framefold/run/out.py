@@ -238,10 +238,11 @@ class Out:
             parts, known = record["run"], record["stamps"]
             there = record["results"].get(self._place(path), [])
             n_merged, position = record["partitions"], record["positions"]
-            if not (0 <= n_merged <= about["of_partitions"] and position >= 0):
-                raise ValueError("its numbers are out of range")
             ours = about["run"]
             differing = [name for name in {**parts, **ours} if parts.get(name) != ours.get(name)]
+            in_range = 0 <= n_merged <= about["of_partitions"] and position >= 0
+            if not (differing or in_range):  # another run has numbers of its own
+                raise ValueError("its numbers are out of range")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadFileError(
                 f"the record of the earlier run that was to write '{path}' cannot be read "
