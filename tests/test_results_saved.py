@@ -360,6 +360,23 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files")
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".tif"])
+def test_what_cannot_be_written_is_named(tmp_path, monkeypatch, ending):
+    import resource
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be cut, too
+    path = tmp_path / f"x{ending}"
+    result = buffer("nav", np.random.default_rng(1).random(NAV))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+    try:
+        with pytest.raises(ff.exceptions.FileAccessError, match=r"\bx\."):
+            result.save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 def test_results_of_a_run_are_saved(tmp_path):
     h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
     scan = ff.Context.make_with("inline").load(

@@ -197,7 +197,7 @@ def _as_refusal(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, FramefoldError):
+        if isinstance(error, FramefoldError) and error.path is not None:
             raise
         raise FileAccessError(
             f"could not write '{path}': {error}; check the space on the disk and the "
