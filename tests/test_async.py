@@ -209,6 +209,26 @@ def test_a_cancelled_task_stops_its_run(ctx, slow_dataset, call):
     asyncio.run(main())
 
 
+def test_a_task_that_is_cancelled_twice(ctx, slow_dataset):
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: said.append(context["message"]))
+        task = asyncio.create_task(ctx.run_udf(slow_dataset, Slow(), sync=False))
+        await asyncio.sleep(0.1)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    said = []
+    asyncio.run(main())
+    assert said == []
+
+
 def test_timeouts(ctx, slow_dataset):
     async def main():
         with pytest.raises(TimeoutError):

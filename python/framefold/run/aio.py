@@ -191,9 +191,9 @@ async def _on_thread(
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
         cancel()
+        # What the cancelled step raises is lost, also where the task is cancelled once more.
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.wait([waiting])
-        if not waiting.cancelled():
-            waiting.exception()  # the cancelled step's own: nobody waits for it any more
         raise
     finally:
         # What went wrong refers to this frame: all of the run would wait for the collector.
