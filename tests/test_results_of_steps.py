@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from pathlib import Path
 
@@ -203,3 +205,14 @@ def test_a_loop_that_another_thread_ends_is_not_complete(ctx, data):
         next(steps)
     close()
     assert list(steps) == []
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_steps_can_be_copied(ctx, data, copied):
+    dataset = ctx.load("memory", data=data, num_partitions=8)
+    with ctx.run_udf_iter(dataset, [SumUDF(), SumSigUDF()]) as steps:
+        step = next(steps)
+        copies = copied(step)
+    assert np.array_equal(copies.damage.data, step.damage.data)
+    assert np.array_equal(copies[0]["intensity"].data, data.reshape(24, 3, 5)[:3].sum(axis=0))
+    assert np.array_equal(copies[1]["intensity"].data, rows_until(data, 3), equal_nan=True)

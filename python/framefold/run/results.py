@@ -221,6 +221,10 @@ class UDFResults(_SavedTogether):
     def __len__(self) -> int:
         return len(self.buffers)
 
+    def __reduce__(self) -> Any:
+        """Copies and pickles hold the results themselves, computed now, and nothing of the run."""
+        return _computed, (self.buffers, self.damage, self.changes)
+
     def _grouped(self, names: Sequence[str] | None) -> dict[str, Any]:
         from framefold.results.saving import grouped
 
@@ -304,6 +308,14 @@ class StepResults(UDFResults):
         except Exception as exception:
             # With its traceback, it would refer to itself: the run would wait for the collector.
             self._failure = exception.with_traceback(None)
+
+
+def _computed(
+    buffers: UDFResultTuple, damage: BufferWrapper, changes: tuple[ParameterChange, ...]
+) -> UDFResults:
+    results = UDFResults(buffers, damage)
+    results.changes = changes
+    return results
 
 
 def result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
