@@ -350,3 +350,14 @@ def test_parameters_are_given_once(more):
 def test_a_number_is_no_set_of_parameters():
     with pytest.raises(InvalidArgumentError, match=r"com_params is a int; use CoMUDF\(cy"):
         CoMUDF(32)
+
+
+@pytest.mark.parametrize("r", [np.inf, 30])
+def test_complex_frames_have_the_same_bits_alone_and_in_tiles(ctx, r):
+    real, imaginary = np.random.default_rng(3).random((2, 7, 75, 70))
+    data, udf = real + 1j * imaginary, CoMUDF(r=r)
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=1)
+    together = ctx.run_udf(dataset, udf)["raw_com"].data
+    for i in range(len(data)):
+        alone = ctx.run_udf(dataset, udf, roi=np.arange(len(data)) == i)["raw_com"].raw_data
+        np.testing.assert_array_equal(alone[0], together[i])

@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+#: How many pixels are weighed at a time, in Python.
+BLOCK_PIXELS = 1 << 14
+
+
 class RegressionOptions(IntEnum):
     """What :class:`CoMUDF` fits to the field and subtracts from it."""
 
@@ -84,7 +88,7 @@ class CoMParams(NamedTuple):
 class CoMUDF(UDF):
     """Centre of mass of each frame, and the field that follows from it.
 
-    The pass over the data runs on a native kernel.
+    The pass over the data runs on a native kernel, that over complex frames in NumPy.
 
     Parameters
     ----------
@@ -318,6 +322,8 @@ class CoMUDF(UDF):
     def _inside(self, y: Any, x: Any, shift: Any) -> Any:
         """Whether pixels at these coordinates count on a frame with this shift."""
         params, (cy, cx) = self.get_params(), self.centre()
+        if params.r == inf and not (params.ri and params.ri > 0):
+            return np.ones(np.shape(y), dtype=bool)
         distance = np.hypot(y - (cy + shift[0]), x - (cx + shift[1]))
         inside = distance <= params.r
         if params.ri and params.ri > 0:
@@ -345,19 +351,30 @@ class CoMUDF(UDF):
     @staticmethod
     def _add_moments(moments: Any, rows: Any, inside: Any, y: Any, x: Any) -> None:
         """Add the sum and the moments of the pixels that count, frame by frame."""
-        y, x = y[inside], x[inside]
+        if not inside.all():
+            y, x = y[inside], x[inside]
         if is_sparse(rows):
             pixels = to_csr(rows)[:, np.flatnonzero(inside)].astype(moments.dtype)
             moments[:, 0] += np.asarray(pixels.sum(axis=1)).reshape(-1)
             moments[:, 1] += pixels @ y
             moments[:, 2] += pixels @ x
             return
-        # Pixels that do not count may be anything, such as NaN.
-        pixels = np.asarray(rows if inside.all() else rows[:, inside]).astype(moments.dtype)
-        # Not by products of matrices, which round as the number of cores has it.
-        moments[:, 0] += pixels.sum(axis=1)
-        moments[:, 1] += (pixels * y).sum(axis=1)
-        moments[:, 2] += (pixels * x).sum(axis=1)
+        # Some frames at a time, which stay in the cache. Each frame is a row in C order, so that
+        # the order in which it is summed does not follow from how many there are.
+        rows = np.asarray(rows)
+        n_frames = max(1, min(len(rows), BLOCK_PIXELS // max(1, len(y))))
+        block = np.empty((n_frames, len(y)), dtype=moments.dtype)
+        weighed = np.empty_like(block)
+        for first in range(0, len(rows), n_frames):
+            frames = rows[first : first + n_frames]
+            sums = moments[first : first + n_frames]
+            pixels, products = block[: len(frames)], weighed[: len(frames)]
+            # Pixels that do not count may be anything, such as NaN.
+            pixels[...] = frames if inside.all() else frames[:, inside]
+            # Not by products of matrices, which round as the number of cores has it.
+            sums[:, 0] += pixels.sum(axis=1)
+            sums[:, 1] += np.multiply(pixels, y, out=products).sum(axis=1)
+            sums[:, 2] += np.multiply(pixels, x, out=products).sum(axis=1)
 
     def process_frame(self, frame: Any) -> None:
         """Add one frame, for classes that have a ``process_frame`` of their own."""
