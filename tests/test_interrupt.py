@@ -288,6 +288,26 @@ def test_ctrl_c_while_results_are_computed_keeps_them(numbered, n_frames):
     assert caught.value.results.damage.data.sum() == n_frames
 
 
+@pytest.mark.parametrize("udf", [ff.CoMUDF, ff.SumSigUDF])
+def test_ctrl_c_when_results_are_out_of_the_engine_keeps_them(numbered, monkeypatch, udf):
+    ctx = ff.Context.make_with("inline")
+    expected = ctx.run_udf(numbered, udf())
+    wrap, interrupted = Run.wrap, []
+
+    def interrupts(*args, **more):
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return wrap(*args, **more)
+
+    monkeypatch.setattr(Run, "wrap", interrupts)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ctx.run_udf(numbered, udf())
+    (found,) = caught.value.results.buffers
+    for name, result in expected.items():
+        np.testing.assert_array_equal(found[name].raw_data, result.raw_data)
+
+
 def test_results_are_gone_with_the_exception(numbered):
     kept = []
     try:

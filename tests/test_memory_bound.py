@@ -69,3 +69,33 @@ def test_native_reductions_take_little_memory(tmp_path, backend):
     assert len(peaks) == 7
     assert max(peaks.values()) <= BOUND, peaks
     print(peaks)
+
+
+LARGE_RESULTS = """
+import numpy as np
+import framefold as ff
+{watching}
+ds = ff.Context().load("memory", data=np.ones((512, 256, 256), np.uint16), sig_dims=2)
+ctx, pick = ff.Context.make_with("{executor}"), ff.PickUDF()
+for what in lambda: ctx.run_udf(ds, pick)["intensity"].data, lambda: ds[...]:
+    start = peak[0] = own_memory()
+    assert what().all()
+    peak[0] = max(peak[0], own_memory())
+    print((peak[0] - start) / 64)
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs the memory figures of Linux"
+)
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_large_results_are_in_memory_once(executor):
+    watching = SCRIPT[: SCRIPT.index("path, n_frames")]
+    watching += "peak = [0]\nthreading.Thread(target=watch, daemon=True).start()"
+    script = LARGE_RESULTS.format(watching=watching, executor=executor)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    peaks = [float(line) for line in done.stdout.splitlines()]
+    assert len(peaks) == 2
+    assert max(peaks) < 1.5, peaks

@@ -117,6 +117,17 @@ impl FinalRows {
         look(&bytes)
     }
 
+    /// All rows, which are only copied if there is another clone that shows them.
+    ///
+    /// # Errors
+    /// As [`FinalRows::first`].
+    pub fn into_array(self) -> Result<NativeArray> {
+        match Arc::try_unwrap(self.0) {
+            Ok(rows) => Ok(rows.into_inner().unwrap_or_else(PoisonError::into_inner).array),
+            Err(shared) => FinalRows(shared).first(usize::MAX),
+        }
+    }
+
     /// A copy of all rows, as they were when those of the first `n_frames` frames were put in, and
     /// no others. Of those that are not kept, none.
     ///

@@ -4,7 +4,7 @@ mod inline;
 mod pace;
 mod threads;
 
-use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
+use crate::{Cancel, Event, Observer, PartialResult, Plan, Results, RunResults};
 use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded, guarded_call};
 use std::any::Any;
 use std::num::NonZeroUsize;
@@ -247,6 +247,14 @@ impl Driver {
     /// The results so far.
     pub fn results(&self) -> &Results {
         &self.merging.results
+    }
+
+    /// All results, last of all: see [`Results::take`].
+    ///
+    /// # Errors
+    /// As [`Results::take`].
+    pub fn take_results(&mut self) -> Result<RunResults> {
+        self.merging.results.take()
     }
 
     /// The results, complete or not.

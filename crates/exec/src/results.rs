@@ -3,12 +3,13 @@
 mod joined;
 mod rows;
 
+use rows::public;
 pub use rows::{LastingResults, MergedRows};
 
 use crate::call::call_of;
 use crate::{PartialResult, Plan};
 use framefold_core::{
-    Array, BufferDecl, BufferUse, Error, ErrorKind, Merger, NativeArray, Partial, Partition,
+    Array, BufferDecl, Error, ErrorKind, FinalRows, Merger, NativeArray, Partial, Partition,
     Result, Roi, Shape, TypedVec, memory,
 };
 use std::ops::Range;
@@ -173,8 +174,12 @@ impl Results {
         Ok(())
     }
 
-    /// An error if the results are not those of whole partitions.
+    /// An error if the results are not those of whole partitions, or are not here any more.
     fn check(&self) -> Result<()> {
+        if self.mergers.len() < self.udfs.len() {
+            return Err(Error::invalid("the results of this run were taken out of it")
+                .with_hint("keep what was returned, or run it again"));
+        }
         match self.torn {
             None => Ok(()),
             Some((partition, ErrorKind::Cancelled)) => {
@@ -210,13 +215,52 @@ impl Results {
     /// was stopped.
     pub fn snapshot(&self) -> Result<RunResults> {
         self.check()?;
-        let mut udfs = Vec::with_capacity(self.mergers.len());
-        for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs[self.udfs.clone()]) {
-            let public = planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
-            let decls: Vec<_> = public.cloned().collect();
-            let shape = self.plan.dataset.shape();
-            let arrays = call_of(&*planned.udf, || joined::results(mergers, &decls, shape))?;
-            let buffers = decls.into_iter().zip(arrays);
+        let arrays = self.udfs.clone().zip(&self.mergers);
+        let arrays = arrays.map(|(udf, mergers)| self.arrays(udf, mergers));
+        self.named(arrays.collect::<Result<_>>()?)
+    }
+
+    /// The same, last of all: rows that lie as they are given are moved, not copied. Nothing can be
+    /// merged or looked at any more then.
+    ///
+    /// # Errors
+    /// As [`Results::snapshot`]; after an error of a UDF, all results are still there.
+    pub fn take(&mut self) -> Result<RunResults> {
+        self.check()?;
+        let arrays = self.udfs.clone().zip(&self.mergers);
+        let arrays = arrays.map(|(udf, mergers)| match self.rows(udf, mergers) {
+            Some(rows) => Ok((rows, Vec::new())),
+            None => Ok((Vec::new(), self.arrays(udf, mergers)?)),
+        });
+        let arrays: Vec<(Vec<FinalRows>, Vec<Array>)> = arrays.collect::<Result<_>>()?;
+        // They show the same rows, and would have them copied.
+        self.mergers.clear();
+        let arrays = arrays.into_iter().map(|(rows, arrays)| {
+            let moved = rows.into_iter().map(|rows| rows.into_array().map(Array::from));
+            moved.chain(arrays.into_iter().map(Ok)).collect()
+        });
+        self.named(arrays.collect::<Result<_>>()?)
+    }
+
+    /// The arrays of a UDF, one for each public buffer.
+    fn arrays(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Result<Vec<Array>> {
+        let decls: Vec<_> = public(&self.plan, udf).cloned().collect();
+        let shape = self.plan.dataset.shape();
+        call_of(&*self.plan.udfs[udf].udf, || joined::results(mergers, &decls, shape))
+    }
+
+    /// The rows of a UDF, one for each public buffer; none, if its results are not such rows.
+    fn rows(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Option<Vec<FinalRows>> {
+        let [merger] = mergers else { return None };
+        merger.final_rows().filter(|rows| rows.len() == public(&self.plan, udf).count())
+    }
+
+    /// The arrays of each UDF with their names.
+    fn named(&self, arrays: Vec<Vec<Array>>) -> Result<RunResults> {
+        let mut udfs = Vec::with_capacity(arrays.len());
+        for (udf, arrays) in self.udfs.clone().zip(arrays) {
+            let planned = &self.plan.udfs[udf];
+            let buffers = public(&self.plan, udf).cloned().zip(arrays);
             let buffers = buffers.map(|(decl, array)| ResultBuffer { decl, array }).collect();
             udfs.push(UdfResults { name: planned.udf.name().to_owned(), buffers });
         }

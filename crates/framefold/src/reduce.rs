@@ -15,5 +15,5 @@ pub fn reduce(dataset: &Dataset, udfs: Vec<Arc<dyn Udf>>) -> Result<RunResults> 
         cancel: Cancel::new(),
         observer: &mut Silent,
     };
-    run(&plan, options)?.snapshot()
+    run(&plan, options)?.take()
 }

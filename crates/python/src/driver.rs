@@ -118,6 +118,15 @@ impl PyDriver {
         to_lists(py, snapshot)
     }
 
+    /// The same, last of all: large results are not copied, and there are none here any more.
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
+        let results = self.look(py, |driver| driver.take_results())?;
+        to_lists(py, results)
+    }
+
     /// The results so far, which are copied when they are asked for; None, if they do not stay
     /// as they are when more is merged.
     fn lasting(&self, py: Python<'_>) -> PyResult<Option<PyLasting>> {
@@ -156,12 +165,12 @@ impl PyDriver {
     fn look<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Driver) -> framefold::Result<T> + Send,
+        work: impl FnOnce(&mut Driver) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
         let outcome = detached(py, || {
             guarded(|| {
-                let (driver, _user) = self.lock()?;
-                watched(&Cancel::new(), || work(&driver))
+                let (mut driver, _user) = self.lock()?;
+                watched(&Cancel::new(), || work(&mut driver))
             })
         });
         outcome.or_raise(py)

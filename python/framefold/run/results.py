@@ -244,7 +244,13 @@ class StepResults(UDFResults):
     are, and can be copied at any time.
     """
 
-    def __init__(self, run: Run, driver: _engine.Driver, lock: Any) -> None:
+    def __init__(
+        self,
+        run: Run,
+        driver: _engine.Driver,
+        lock: Any,
+        kept: tuple[_engine._ResultLists, Any] | None = None,
+    ) -> None:
         self._buffers = None
         self._damage = None
         self._run = run
@@ -252,8 +258,8 @@ class StepResults(UDFResults):
         self._n_merged = driver.n_merged
         self.changes = run.changes
         self._lasting = driver.lasting()
-        #: What the engine had, once the run has gone on.
-        self._kept: tuple[_engine._ResultLists, Any] | None = None
+        #: What the engine had, once the run has gone on, or is over.
+        self._kept = kept
         if self._lasting is None:
             self._damage = run.damage(driver.valid())
         # What lasts can be had while the run goes on.

@@ -17,6 +17,7 @@ from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
 
 if TYPE_CHECKING:
+    from framefold import _engine
     from framefold.run.out import Out
     from framefold.udf.base import UDF
     from framefold.viz._live import RunPlots
@@ -56,9 +57,9 @@ class ResultGenerator(Iterator[UDFResults]):
 
     The run goes on while the next results are waited for. With threads, some partitions are
     processed ahead. Results are computed when ``buffers`` is first looked at; if that has not
-    happened when the next results are asked for, they are computed then, for as long as
-    anybody still holds the object, unless they stay as they are. So results always are those of
-    their step, whenever they are looked at.
+    happened when the next results are asked for, and the object is still held, what further merges
+    would change is kept then. So results always are those of their step, whenever they are looked
+    at.
 
     Ends with the run, with :meth:`close`, or when it is garbage collected; the run stops within
     one frame or tile. May be used in a ``with`` statement, and closed from any thread.
@@ -75,6 +76,8 @@ class ResultGenerator(Iterator[UDFResults]):
         #: The thread that called `close` before the run was complete.
         self._closed_by: int | None = None
         self._latest: weakref.ref[StepResults] | None = None
+        #: What was merged, once the engine does not have it any more.
+        self._taken: tuple[_engine._ResultLists, Any] | None = None
         try:
             self._driver = run.driver(progress.merged if progress.is_wanted else None)
         except BaseException:
@@ -125,7 +128,8 @@ class ResultGenerator(Iterator[UDFResults]):
         if self._plots is None:
             self._drive(self._driver.run)
             self._run.expect_last_look()
-            return self.kept(self._run.wrap(*self._driver.snapshot()))
+            self._taken = self._driver.take()
+            return self.kept(self._run.wrap(*self._taken))
         results = None
         while not self._ended:
             results = None  # or they would be computed before the run goes on
@@ -194,7 +198,7 @@ class ResultGenerator(Iterator[UDFResults]):
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
         with self._lock:
-            results = StepResults(self._run, self._driver, self._lock)
+            results = StepResults(self._run, self._driver, self._lock, self._taken)
             self._latest = weakref.ref(results)
             return results
 

@@ -224,7 +224,7 @@ impl Job<'_> {
         };
         let mut progress = Progress::new(name, args.quiet);
         let options = RunOptions { executor, cancel: cancel.clone(), observer: &mut progress };
-        framefold::run(&self.plan, options)?.snapshot()
+        framefold::run(&self.plan, options)?.take()
     }
 
     /// The results of each reduction.

@@ -86,15 +86,9 @@ impl Results {
     /// The results so far, without a copy of them, as long as they are the same when more is merged.
     /// None, if some UDF cannot say which of its rows are final.
     pub fn lasting(&self) -> Option<LastingResults> {
-        if self.torn.is_some() {
-            return None;
-        }
-        let rows = self.udfs.clone().zip(&self.mergers).map(|(udf, mergers)| match &mergers[..] {
-            [merger] => {
-                merger.final_rows().filter(|rows| rows.len() == public(&self.plan, udf).count())
-            }
-            _ => None,
-        });
+        self.check().ok()?;
+        let rows = self.udfs.clone().zip(&self.mergers);
+        let rows = rows.map(|(udf, mergers)| self.rows(udf, mergers));
         Some(LastingResults {
             plan: self.plan.clone(),
             udfs: self.udfs.clone(),
@@ -140,6 +134,6 @@ impl LastingResults {
     }
 }
 
-fn public(plan: &Plan, udf: usize) -> impl Iterator<Item = &BufferDecl> {
+pub(super) fn public(plan: &Plan, udf: usize) -> impl Iterator<Item = &BufferDecl> {
     plan.buffers(udf).iter().filter(|decl| decl.usage != BufferUse::Private)
 }

@@ -132,6 +132,29 @@ fn results_that_change_do_not_last() {
     assert!(results.lasting().is_none());
 }
 
+#[test]
+fn results_that_are_taken_are_all_and_leave_none() {
+    let cases = [(false, false), (false, true), (true, false)];
+    for (with_sum, is_shown_elsewhere) in cases {
+        let plan = plan(with_sum);
+        let mut driver =
+            Driver::try_new(&plan, Executor::Inline, Cancel::new(), None, None).unwrap();
+        driver.run(&mut Silent).unwrap();
+        let lasting = driver.results().lasting().filter(|_| is_shown_elsewhere);
+        let expected = driver.results().snapshot().unwrap();
+        let taken = driver.take_results().unwrap();
+        assert_eq!(bits(&taken).unwrap(), bits(&expected).unwrap());
+        assert_eq!(taken.valid, expected.valid);
+        if let Some(lasting) = lasting {
+            assert_eq!(bits(&lasting.snapshot().unwrap()).unwrap(), bits(&expected).unwrap());
+        }
+        assert!(driver.results().lasting().is_none());
+        assert_eq!(driver.results().valid().unwrap(), expected.valid);
+        let refused = [driver.results().snapshot(), driver.take_results()];
+        assert!(refused.into_iter().all(|again| again.unwrap_err().to_string().contains("taken")));
+    }
+}
+
 /// What a sink was given, shared with the test.
 #[derive(Default)]
 struct Given {

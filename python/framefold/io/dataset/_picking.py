@@ -113,8 +113,9 @@ def _result(plan: _engine.Plan, threads: int | None) -> tuple[npt.NDArray[Any], 
     driver = _engine.Driver(plan, threads)
     try:
         driver.run()
-        ((_, _, _, values),) = driver.snapshot()[0][0]
-        n_frames = int(np.count_nonzero(driver.valid()))
+        lists, valid = driver.take()
+        ((_, _, _, values),) = lists[0]
+        n_frames = int(np.count_nonzero(valid))
     finally:
         driver.close()
     return np.asarray(values), n_frames
