@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import zipfile
 
 import numpy as np
@@ -328,6 +329,29 @@ def test_numbers_that_no_integer_is_and_streams_that_are_damaged(tmp_path):
                 read(ff.Context().open(path))
         chunk.write_bytes(whole)
         assert np.array_equal(read(ff.Context().open(path)), wanted)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much was read")
+def test_chunks_that_are_not_compressed_are_read_once_too(tmp_path):
+    def n_read():
+        with open("/proc/self/io") as about:
+            return int(about.readline().split()[1])
+
+    array = values((64, 4, 16, 16), "u2")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=array, chunks=(64, 1, 8, 8), compressors=None, zarr_format=2)
+    with ff.Context.make_with("inline") as ctx:
+        dataset = ctx.open(path)
+        assert np.array_equal(read(dataset), array)
+        ctx.run_udf(dataset, ff.SumUDF())
+        before = n_read()
+        total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+        assert n_read() - before < 2 * array.nbytes
+        assert np.array_equal(total, array.sum(axis=(0, 1), dtype="f8"))
+        chunk = path / "0.1.1.0"
+        chunk.write_bytes(chunk.read_bytes()[:-2])
+        with pytest.raises(FramefoldError, match=r"0\.1\.1\.0.*8190 bytes.*needs 8192"):
+            ctx.run_udf(ctx.open(path), ff.SumUDF())
 
 
 def test_codecs_that_are_not_read_are_named(tmp_path):

@@ -4,7 +4,8 @@
 //! those of the scan included; each chunk was compressed by itself. A worker's reader decodes
 //! whole chunks, straight into the tile where chunk and tile have the same shape, and otherwise
 //! into memory from which it copies parts. It keeps as many decoded chunks as lie side by side along
-//! the fast axes of the scan, so that each one is decoded once while frames are read in order.
+//! the fast axes of the scan, so that each one is read and decoded once while frames are read in order.
+//! Chunks that are stored as they are and lie in mapped memory are copied from there.
 
 mod cache;
 mod encoded;
@@ -62,6 +63,8 @@ pub(crate) struct Stored<'b> {
     pub(crate) bytes: &'b [u8],
     /// Which filters were left out.
     pub(crate) mask: u32,
+    /// Whether they are where the store has them, which costs nothing each time that they are fetched.
+    pub(crate) lent: bool,
 }
 
 /// One array.

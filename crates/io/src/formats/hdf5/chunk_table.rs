@@ -117,7 +117,7 @@ impl ChunkStore for ChunkTable {
             return Ok(None);
         };
         if let Some(bytes) = self.storage.bytes(offset..offset.saturating_add(len)) {
-            return Ok(Some(Stored { bytes, mask }));
+            return Ok(Some(Stored { bytes, mask, lent: true }));
         }
         // The length was checked against that of the file.
         let len =
@@ -127,7 +127,7 @@ impl ChunkStore for ChunkTable {
         }
         let bytes = buffer.get_mut(..len).unwrap_or_default();
         self.storage.read_at(offset, bytes)?;
-        Ok(Some(Stored { bytes, mask }))
+        Ok(Some(Stored { bytes, mask, lent: false }))
     }
 
     fn locate(&self, index: u64, error: Error) -> Error {

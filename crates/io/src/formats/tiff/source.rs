@@ -202,7 +202,7 @@ impl ChunkStore for Pages {
         let (file, range) = self.find(index)?;
         file.touched.store(true, Ordering::SeqCst);
         if let Some(bytes) = file.storage.bytes(range.clone()) {
-            return Ok(Some(Stored { bytes, mask: 0 }));
+            return Ok(Some(Stored { bytes, mask: 0, lent: true }));
         }
         let n = usize::try_from(range.end - range.start)
             .map_err(|_| Error::limit("a strip does not fit in memory"))?;
@@ -211,7 +211,7 @@ impl ChunkStore for Pages {
         }
         let bytes = buffer.get_mut(..n).unwrap_or_default();
         file.storage.read_at(range.start, bytes)?;
-        Ok(Some(Stored { bytes, mask: 0 }))
+        Ok(Some(Stored { bytes, mask: 0, lent: false }))
     }
 
     fn decoded_len(&self, index: u64, whole: usize) -> usize {

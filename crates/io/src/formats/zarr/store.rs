@@ -205,7 +205,7 @@ impl ChunkStore for Folder {
         if let Opened::Member(archive, place) = &file {
             let start = place.start.saturating_add(range.start);
             if let Some(bytes) = archive.storage().bytes(start..start.saturating_add(len)) {
-                return Ok(Some(Stored { bytes, mask: 0 }));
+                return Ok(Some(Stored { bytes, mask: 0, lent: true }));
             }
         }
         if buffer.len() < n {
@@ -213,7 +213,7 @@ impl ChunkStore for Folder {
         }
         let bytes = buffer.get_mut(..n).unwrap_or_default();
         file.read(range.start, bytes)?;
-        Ok(Some(Stored { bytes, mask: 0 }))
+        Ok(Some(Stored { bytes, mask: 0, lent: false }))
     }
 
     fn locate(&self, index: u64, error: Error) -> Error {

@@ -102,9 +102,8 @@ impl<'s> ChunkedReader<'s> {
         let segment = self.source.segments.get(run.segment)?;
         let [part] = self.parts.get(run.segment)?.as_deref()? else { return None };
         let [row] = part.rows.as_slice() else { return None };
-        let in_order = segment.geometry.in_order()
-            && lies_as_in_a_tile(self.source.info.dtype, false)
-            && !segment.pipeline.is_empty();
+        let in_order =
+            segment.geometry.in_order() && lies_as_in_a_tile(self.source.info.dtype, false);
         let stride = segment.geometry.chunk_frame_cells();
         let even = self.inner.is_sorted_by(|one, next| next.checked_sub(*one) == Some(stride));
         // Chunks that are all of the tile are decoded in its place instead.
@@ -149,27 +148,13 @@ impl<'s> ChunkedReader<'s> {
                     continue;
                 }
                 let copy = Copy { part, inner, len, size, first: run.frames.start };
-                if segment.pipeline.is_empty() {
-                    match segment.store.fetch(chunk, &mut self.stored)? {
-                        None => copy.fill(&segment.fill, out)?,
-                        Some(stored)
-                            if stored.bytes.len()
-                                >= segment.store.decoded_len(chunk, chunk_bytes) =>
-                        {
-                            copy.run(stored.bytes, out)?;
-                        }
-                        Some(stored) => {
-                            return Err(located(chunk, too_short(stored.bytes.len(), chunk_bytes)));
-                        }
-                    }
-                    continue;
-                }
                 let memory = (&mut self.cache, &mut self.buffers, &mut self.stored);
-                match keep(segment, (run.segment, chunk), chunk_bytes, memory)
+                match find(segment, (run.segment, chunk), chunk_bytes, memory)
                     .map_err(|error| located(chunk, error))?
                 {
-                    None => copy.fill(&segment.fill, out)?,
-                    Some(slot) => {
+                    Found::Nowhere => copy.fill(&segment.fill, out)?,
+                    Found::Lent(bytes) => copy.run(bytes, out)?,
+                    Found::Kept(slot) => {
                         let (memory, used) = kept(&self.cache, slot)?;
                         copy.run(memory.bytes().get(..used).unwrap_or_default(), out)?;
                     }
@@ -203,10 +188,10 @@ impl FrameReader for ChunkedReader<'_> {
             if let Some(segment) = source.segments.get(number) {
                 let size = segment.chunk_bytes(dtype.size());
                 let memory = (&mut self.cache, &mut self.buffers, &mut self.stored);
-                let slot = keep(segment, (number, chunk), size, memory).map_err(|error| {
+                let found = find(segment, (number, chunk), size, memory).map_err(|error| {
                     segment.store.locate(chunk, error).with_frame(first).with_format(format)
                 })?;
-                if let Some(slot) = slot {
+                if let Found::Kept(slot) = found {
                     let (memory, used) = kept(&self.cache, slot)?;
                     let bytes = memory.bytes().get(start * dtype.size()..used).unwrap_or_default();
                     let frames = TileFrames::from_bytes(dtype, bytes, depth, len, stride)?;
@@ -252,20 +237,44 @@ fn check_reach(segment: &Segment, chunk: u64, len: usize, stored: &mut Vec<u8>) 
     }
 }
 
-/// Decodes a chunk, or finds it decoded; `None` if it was never written.
-fn keep(
-    segment: &Segment,
+/// Where the cells of a chunk are.
+enum Found<'b> {
+    /// It was never written.
+    Nowhere,
+    /// Where the store has them.
+    Lent(&'b [u8]),
+    /// In this slot of the cache.
+    Kept(usize),
+}
+
+/// Finds a chunk; keeps it if it had to be read or decoded.
+fn find<'b>(
+    segment: &'b Segment,
     key: (usize, u64),
     len: usize,
-    (cache, buffers, stored): (&mut Cache, &mut Buffers, &mut Vec<u8>),
-) -> Result<Option<usize>> {
+    (cache, buffers, stored): (&mut Cache, &mut Buffers, &'b mut Vec<u8>),
+) -> Result<Found<'b>> {
     if let Some(slot) = cache.find(key) {
-        return Ok(Some(slot));
+        return Ok(Found::Kept(slot));
     }
-    let Some(found) = segment.store.fetch(key.1, stored)? else { return Ok(None) };
-    segment.pipeline.check_reach(found.mask, found.bytes.len(), len)?;
+    let Some(found) = segment.store.fetch(key.1, stored)? else { return Ok(Found::Nowhere) };
     let budget = len.saturating_mul(segment.geometry.row_chunks()).min(CACHE_BYTES);
     let part = segment.store.decoded_len(key.1, len).min(len);
+    if segment.pipeline.is_empty() {
+        let bytes = found.bytes.get(..len).unwrap_or(found.bytes);
+        if bytes.len() < part {
+            return Err(too_short(bytes.len(), len));
+        }
+        if found.lent {
+            return Ok(Found::Lent(bytes));
+        }
+        let copy = |out: &mut [u8]| {
+            out.copy_from_slice(bytes);
+            Ok(())
+        };
+        return cache.insert(key, bytes.len(), budget, copy).map(Found::Kept);
+    }
+    segment.pipeline.check_reach(found.mask, found.bytes.len(), len)?;
     let decode = |out: &mut [u8]| {
         let first = out.get_mut(..part).unwrap_or_default();
         let done = segment.pipeline.decode(found.mask, found.bytes, first, buffers);
@@ -275,7 +284,7 @@ fn keep(
         }
         segment.pipeline.decode(found.mask, found.bytes, out, buffers).or(done)
     };
-    cache.insert(key, len, budget, decode).map(Some)
+    cache.insert(key, len, budget, decode).map(Found::Kept)
 }
 
 fn kept(cache: &Cache, slot: usize) -> Result<(&Scratch, usize)> {
