@@ -216,8 +216,20 @@ clean:
 
 # --- Checks ---------------------------------------------------------------------------------
 
+# What no test waits for goes on beside the tests of Python, which often wait themselves, and takes only
+# what they leave of the processor. What it prints comes after them. Tests are in the foreground, as they
+# send SIGINT, which what is in the background ignores.
+BESIDE := test-lints test-docs test-types stubs docstrings site
+
 .PHONY: test
-test: test-format test-lints test-web test-rust test-docs test-types test-python test-site
+test: test-format test-web test-rust test-wheel
+	@nice -n 19 $(MAKE) --keep-going $(BESIDE) >target/beside.txt 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null || true' EXIT; \
+	$(MAKE) python && tests=0 || tests=$$?; \
+	echo 'waiting for $(BESIDE)'; \
+	wait $$beside && checks=0 || checks=$$?; \
+	cat target/beside.txt; \
+	exit $$((tests + checks))
 	@echo 'all checks passed'
 
 .PHONY: test-format
@@ -286,18 +298,28 @@ test-wheel: $(TOOLS)
 		> "$$($(TEST_VENV)/bin/python -c \
 			'import sysconfig; print(sysconfig.get_path("purelib"))')/tools.pth"
 
-# Several at a time, as many tests wait; each looks at its own processes, files and memory alone.
-# What is wrong with stubs, which one core looks for meanwhile, is said before the tests and counts after.
 .PHONY: test-python
-test-python: test-wheel
-	$(TEST_PYTHON) -m mypy.stubtest framefold._engine & stubs=$$!; \
-	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests; \
-	wait $$stubs
+test-python: test-wheel python stubs docstrings
+
+# Several at a time, as many tests wait; each looks at its own processes, files and memory alone.
+.PHONY: python
+python:
+	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests
+
+.PHONY: stubs
+stubs:
+	$(TEST_PYTHON) -m mypy.stubtest framefold._engine
+
+.PHONY: docstrings
+docstrings:
 	cd target && $(TEST_PYTHON) -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
 
-# Warnings of Sphinx, links that lead nowhere and public names without an entry are errors.
 .PHONY: test-site
-test-site: test-wheel test-docs
+test-site: test-wheel test-docs site
+
+# Warnings of Sphinx, links that lead nowhere and public names without an entry are errors.
+.PHONY: site
+site:
 	$(TEST_PYTHON) docs/site/build.py --out target/test-site --rustdoc "$(RUSTDOC)"
 
 # Chance begins elsewhere in each of these runs, and says where: SEED repeats one.
