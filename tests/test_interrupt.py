@@ -227,7 +227,8 @@ class InterruptedMerge(UDF):
 
 
 def test_ctrl_c_waits_for_a_merge_and_a_second_one_does_not(interrupted, numbered):
-    handler = signal.getsignal(signal.SIGINT)
+    handler = signal.default_int_handler
+    signal.signal(signal.SIGINT, handler)
     udfs = [ff.SumSigUDF(), InterruptedMerge(1), InterruptedMerge(0)]
     results = interrupted(lambda ctx: ctx.run_udf(numbered, udfs)).results
     counts = results[1]["count"].data[0], results[2]["count"].data[0], results.damage.data.sum()
@@ -240,6 +241,24 @@ def test_ctrl_c_waits_for_a_merge_and_a_second_one_does_not(interrupted, numbere
     interrupt = interrupted(lambda ctx: ctx.run_udf(numbered, udfs))
     assert isinstance(interrupt.__context__, LookupError)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_handler_of_ones_own_is_not_deferred(numbered):
+    """Each signal is heard within the merge, which counts them."""
+
+    class Heard(InterruptedMerge):
+        def merge(self, dest, src):
+            super().merge(dest, src)
+            if dest.count[0] == 45:
+                assert len(heard) == 2
+
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
+    try:
+        ff.Context.make_with("inline").run_udf(numbered, Heard(2))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(heard) == 2
 
 
 def test_ctrl_c_within_a_loop_over_results_keeps_them(numbered):

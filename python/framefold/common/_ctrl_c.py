@@ -16,8 +16,9 @@ _SIGINT = int(signal.SIGINT)
 class Deferring:
     """A context manager in which Ctrl-C waits for the end; the second one does not.
 
-    Does nothing on other threads than the main one, where signals are never handled, and where no
-    function in Python handles Ctrl-C. Can be entered any number of times, one after the other.
+    Does nothing on other threads than the main one, where signals are never handled, and where
+    another handler than Python's own is set. Can be entered any number of times, one after the
+    other.
     """
 
     def __enter__(self) -> None:
@@ -25,7 +26,7 @@ class Deferring:
         self._came: tuple[int, FrameType | None] | None = None
         if threading.current_thread() is threading.main_thread():
             handler = _handlers.getsignal(_SIGINT)
-            if callable(handler):
+            if handler is signal.default_int_handler:
                 self._handler = handler
                 _handlers.signal(_SIGINT, self._defer)
 
