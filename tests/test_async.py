@@ -384,15 +384,26 @@ def test_results_are_computed_beside_the_loop(ctx, dataset):
 
 def test_a_loop_that_another_task_ends_is_not_complete(ctx, dataset):
     async def main():
+        async def close_and_go_on():
+            await steps.aclose()
+            closed.set()
+            await heard.wait()
+
         steps = ctx.run_udf_iter(dataset, ff.SumSigUDF(), sync=False)
         await anext(steps)
-        await asyncio.create_task(steps.aclose())
+        closed, heard = asyncio.Event(), asyncio.Event()
+        other = asyncio.create_task(close_and_go_on())
+        await closed.wait()
         with pytest.raises(UDFRunCancelled, match="another task"):
             await anext(steps)
+        heard.set()
+        await other
         assert [results async for results in steps] == []
-        steps = ctx.run_udf_iter(dataset, ff.SumSigUDF(), sync=False)
-        await anext(steps)
-        await steps.aclose()
-        assert [results async for results in steps] == []
+        # A task that only waits for the close is this one's doing.
+        for by_a_task in (False, True):
+            steps = ctx.run_udf_iter(dataset, ff.SumSigUDF(), sync=False)
+            await asyncio.wait_for(anext(steps), 60)
+            await (asyncio.wait_for(steps.aclose(), 60) if by_a_task else steps.aclose())
+            assert [results async for results in steps] == []
 
     asyncio.run(main())

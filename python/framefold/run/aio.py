@@ -59,7 +59,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         if not more:
             self._pool.shutdown(wait=False)
             closed_by, self._closed_by = self._closed_by, None  # to be heard of once
-            if closed_by is not None and closed_by is not asyncio.current_task():
+            # One that is over may have been made to wait for `aclose`, as `asyncio.wait_for` does.
+            if closed_by not in (None, asyncio.current_task()) and not closed_by.done():
                 raise closed_elsewhere("task")
             raise StopAsyncIteration
 
