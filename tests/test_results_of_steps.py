@@ -177,6 +177,10 @@ def test_get_results_may_change_its_buffers(ctx, data):
         np.testing.assert_allclose(mean["mean"].data, flat[:n].mean(axis=0))
         np.testing.assert_array_equal(mean["rows"].raw_data[:n], flat[:n].sum(axis=(1, 2)) - 1)
         np.testing.assert_allclose(fraction["intensity"].data, flat[:n].sum(axis=0) / 24, 1e-6)
+    # What it has changed stays with the object after each kind of run.
+    for run in (ctx.run_udf, lambda **of: list(ctx.run_udf_iter(**of))):
+        run(dataset=dataset, udf=(udf := Mean()))
+        np.testing.assert_allclose(udf.results.mean, flat.mean(axis=0))
     whole = ctx.run_udf(dataset=dataset, udf=[Mean(), Fraction()])
     for of_step, of_run in zip(step.buffers, whole, strict=True):
         for name in of_run:

@@ -54,6 +54,8 @@ class MergeTask:
         self.bridge = bridge
         self.merged = _memory.zeros((bridge.n_selected,), bool)
         self._lock = threading.RLock()
+        #: Whether the object shows what `get_results` was given, and may have changed.
+        self._shows_copies = False
         self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
         bridge.main_side = weakref.ref(self)
         main_side.enter(
@@ -111,6 +113,7 @@ class MergeTask:
 
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""
+        self._shows_copies = False
         self.udf.results.__dict__.update(views(self.arrays))
         self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
 
@@ -148,6 +151,8 @@ class MergeTask:
         merge: Callable[..., Any] = self.udf.merge
         # Partial results are merged with the parameters that they were computed with.
         with self._lock:
+            if self._shows_copies:
+                self._show_all()
             self._show_params(self.bridge.versions.at(start), start, stop)
             returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
             if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
@@ -170,25 +175,21 @@ class MergeTask:
                 # What `get_results` changes in place is merged further, or looked at again.
                 merged = {name: array.copy() for name, array in merged.items()}
                 self.udf.results.__dict__.update(merged)
-            try:
-                # That of the base class makes copies, as `final_results` does.
-                computed = self.udf.get_results() if computes else {}
-                results = final_results(
-                    self.bridge.name,
-                    self.buffers,
-                    merged,
-                    computed,
-                    self.bridge.shape,
-                    self.bridge.n_selected,
-                    self.bridge.roi,
-                    owned=is_twin and last,
-                )
-                if last:
-                    self.arrays = merged
-                return results
-            finally:
-                if merged is not self.arrays:
-                    self.udf.results.__dict__.update(views(self.arrays))
+                self._shows_copies = True
+            # That of the base class makes copies, as `final_results` does.
+            computed = self.udf.get_results() if computes else {}
+            if last:
+                self.arrays = merged
+            return final_results(
+                self.bridge.name,
+                self.buffers,
+                merged,
+                computed,
+                self.bridge.shape,
+                self.bridge.n_selected,
+                self.bridge.roi,
+                owned=is_twin and last,
+            )
 
 
 def _takes_names(merge: Callable[..., None]) -> bool:
