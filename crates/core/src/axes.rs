@@ -152,13 +152,18 @@ impl MetadataList {
 
     /// Keeps steps on axes of that kind, which the file gives the lengths `of_file`, where they have others: an axis
     /// keeps its step if its length and all those behind it are as in the file; the first one may be
-    /// shorter or longer. Frames in a row have no shape of a scan yet, and keep what is known.
+    /// shorter or longer. Axes of length 1 in front do not count where their number differs. Frames in a
+    /// row have no shape of a scan yet, and keep what is known.
     pub fn lay_out(&mut self, kind: AxisKind, of_file: &[usize], lens: &[usize]) {
-        if of_file == lens || (kind == AxisKind::Nav && of_file.len() < 2) {
+        let ones = |lens: &[usize]| lens.iter().take_while(|&&len| len == 1).count();
+        let in_a_row = of_file.len() - ones(of_file) < 2 && lens.len() >= of_file.len();
+        if of_file == lens || (kind == AxisKind::Nav && in_a_row) {
             return;
         }
-        let first = |lens: &[usize]| lens.iter().take_while(|&&len| len == 1).count();
-        let (old, new) = (of_file.split_at(first(of_file)).1, lens.split_at(first(lens)).1);
+        let (mut old, mut new) = (of_file, lens);
+        if old.len() != new.len() {
+            (old, new) = (old.split_at(ones(old)).1, new.split_at(ones(new)).1);
+        }
         let n_same = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new);
         let n_same = n_same.count();
         let is_first = old.len() == new.len() && old.len() == n_same + 1;

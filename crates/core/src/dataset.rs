@@ -466,7 +466,9 @@ mod tests {
             (&[6, 2], &[3, 2, 2], "scan_2: 3; scan_y: 2; scan_x: 2 × 2 nm".to_owned()),
             (&[3, 2, 2], &[3, 4], "scan_y: 3; scan_x: 4".to_owned()),
             (&[3, 2, 2], &[6, 2], "scan_y: 6; scan_x: 2 × 2 nm".to_owned()),
+            (&[3, 4], &[1, 4], format!("scan_y: 1 × 3 nm; {x}")),
             (&[1, 4], &[4], x.to_owned()),
+            (&[1, 12], &[3, 4], format!("{y}; {x}")),
             (&[3, 1, 4], &[3, 1, 4], format!("scan_2: 3 × 1 h; scan_y: 1 × 3 nm; {x}")),
             (&[3, 1, 4], &[2, 1, 4], format!("scan_2: 2 × 1 h; scan_y: 1 × 3 nm; {x}")),
         ] {
