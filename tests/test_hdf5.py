@@ -431,11 +431,14 @@ def test_pixels_that_are_packed_are_said_to_be(tmp_path):
         file["x"].attrs.update(scale_factor=[0.01], add_offset=1.0, _FillValue=np.int16([-9999]))
         file["plain"] = values((5, 6, 8, 10), "f4")
         file["plain"].attrs.update(scale_factor=1.0, add_offset=0.0, _FillValue=np.nan)
+        file["filled"] = values((5, 6, 8, 10), "u2")
+        file["filled"].attrs.update(scale_factor=np.nan, _FillValue=np.uint16(65535))
     said = "are packed: scale_factor 0.01, add_offset 1, _FillValue -9999;"
     with pytest.warns(ff.warnings.DataSetWarning, match=said):
         dataset = ff.Context().load("hdf5", path, ds_path="x")
     assert (dataset.meta["scale_factor"], dataset.meta["_FillValue"]) == ("0.01", "-9999")
-    assert ff.Context().load("hdf5", path, ds_path="plain").warnings == []
+    for name in ("plain", "filled"):
+        assert ff.Context().load("hdf5", path, ds_path=name).warnings == []
 
 
 def test_what_cannot_be_read_is_refused_in_words(tmp_path):

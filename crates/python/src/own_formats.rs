@@ -198,8 +198,9 @@ impl OwnSource {
         };
         if is_full_of(&read, 0) && is_full_of(&self.read_into(py, frames, OTHER)?, OTHER) {
             return Ok(Err(Error::invalid(format!(
-                "read(frames, out) of the format '{}' wrote nothing into `out`; write out[...] = \
-                 pixels, as out = pixels only gives the name to another array",
+                "read(frames, out) of the format '{}' wrote nothing into `out`, or added to it; write \
+                 out[...] = pixels, as out = pixels only gives the name to another array, and \
+                 out[...] = 0 before you add",
                 self.info.format
             ))));
         }

@@ -13,12 +13,13 @@ pub(crate) struct Packed {
 impl Packed {
     /// By the number of each attribute.
     pub(crate) fn of(number: impl Fn(&str) -> Option<f64>) -> Self {
-        Packed {
-            scale: number("scale_factor").filter(|&scale| scale != 1.0),
-            offset: number("add_offset").filter(|&offset| offset != 0.0),
-            // Where it is NaN, pixels say themselves that they are none.
-            fill: number("_FillValue").filter(|fill| !fill.is_nan()),
-        }
+        let scale = number("scale_factor").filter(|&scale| scale != 1.0 && scale.is_finite());
+        let offset = number("add_offset").filter(|&offset| offset != 0.0 && offset.is_finite());
+        // Alone, it says which pixels were not written, as HDF5 and Zarr do by themselves. Where it is NaN,
+        // pixels say that they are none.
+        let fill = number("_FillValue").filter(|fill| !fill.is_nan());
+        let fill = fill.filter(|_| scale.is_some() || offset.is_some());
+        Packed { scale, offset, fill }
     }
 
     /// A sentence about pixels that are not the numbers that they stand for.
