@@ -168,7 +168,8 @@ def case(line, base="One"):
         ("self.results.x[0] = THING.k", "THING"),
         # Numba's own code fails on these.
         ("self.results.x[0] = frame[frame > 3].sum()", "Numba fails with AssertionError"),
-        ("self.results.x += frame[0, :1].astype(np.uint64)", "Numba fails with AttributeError"),
+        ("self.results.x += frame[0, :1].astype(np.uint64)", "arrays keep their dtype"),
+        ("frame += 1", "frames, parameters and AUX data are read-only"),
     ],
 )
 def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):

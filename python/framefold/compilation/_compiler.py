@@ -205,6 +205,8 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
     return str(as_dtype(found).name)
 
 
+#: Numba does not say why it cannot do these.
+_IN_PLACE = re.compile(r"([-+*/%&|^@]|\*\*|//|<<|>>)=")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -214,6 +216,11 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     place = _place(function, text, error)
     if not isinstance(error, NumbaError):
         text = f"Numba fails with {type(error).__name__} {text}".rstrip()
+        if place[2] and _IN_PLACE.search(place[2]):
+            text += (
+                "; what is on the left cannot be changed in place by what is on the right: frames, "
+                "parameters and AUX data are read-only, and arrays keep their dtype"
+            )
     lines = [line.strip() for line in _innermost(text).splitlines()]
     skipped = (
         "File ",
