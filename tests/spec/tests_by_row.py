@@ -205,6 +205,10 @@ TESTS = {
         "test_udf_com.py::test_parameters_by_name_are_those_of_with_params",
         "test_builtin_hooks.py::test_centres_of_complex_frames",
     ),
+    "RecordUDF": (
+        "test_udf_record.py::test_an_existing_file_is_not_touched",
+        "test_udf_record.py::test_with_a_roi_the_selected_frames_in_their_order",
+    ),
     "ApplyMasksUDF": ("test_masks_udf.py::test_the_dtype_of_masks_of_integers_is_kept",),
     "analysis FFTSUM_FRAMES": ("test_analysis_frames.py::test_the_spectrum_of_the_sum",),
     "analysis CLUST": (

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from framefold.run.out import Out
     from framefold.run.placing import FindWorkers
     from framefold.udf.engine.bridge import Bridge
+    from framefold.udf.engine.merge_task import MergeTask
 
 
 class Run:
@@ -200,11 +201,16 @@ class Run:
         gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
         return any(each is not None and each.on_cupy for each in gets)
 
-    def expect_last_look(self) -> None:
-        """Know that results are asked for once more, and then never again."""
+    def expect_last_look(self) -> list[MergeTask | None]:
+        """Know that results are asked for once more, and then never again.
+
+        Returns what merged them, which the engine drops with the results.
+        """
         for bridge in self.bridges:
             if bridge is not None:
                 bridge.is_last_look = True
+        sides = [None if each is None else each.main_side for each in self.bridges]
+        return [None if side is None else side() for side in sides]
 
     def wrap(
         self,

@@ -127,9 +127,11 @@ class ResultGenerator(Iterator[UDFResults]):
             return self._write(self._run.out)
         if self._plots is None:
             self._drive(self._driver.run)
-            self._run.expect_last_look()
+            tasks = self._run.expect_last_look()
             self._taken = self._driver.take()
-            return self.kept(self._run.wrap(*self._taken))
+            whole = self.kept(self._run.wrap(*self._taken))
+            del tasks  # what their objects know is kept with the results
+            return whole
         results = None
         while not self._ended:
             results = None  # or they would be computed before the run goes on
