@@ -148,7 +148,13 @@ impl PyDriver {
         work: impl FnOnce(&mut Driver, &mut PyObserver) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
         let copy = |object: &Option<Py<PyAny>>| object.as_ref().map(|object| object.clone_ref(py));
-        let (callback, merges) = (copy(&self.callback), copy(&self.merges));
+        let callback = copy(&self.callback);
+        let merges = match &self.merges {
+            Some(merges) if merges.call_method0(py, "applies")?.is_truthy(py)? => {
+                copy(&self.merges)
+            }
+            _ => None,
+        };
         let outcome = detached(py, || {
             guarded(|| {
                 let (mut driver, _user) = self.lock()?;

@@ -35,7 +35,7 @@ pub(crate) struct PyObserver {
     /// `callback(n_merged, in_progress)`.
     pub(crate) callback: Option<Py<PyAny>>,
     pub(crate) cancel: Cancel,
-    /// What is entered while Python merges, see `framefold.common._ctrl_c`.
+    /// What is entered while Python merges on the main thread, see `framefold.common._ctrl_c`.
     pub(crate) merges: Option<Py<PyAny>>,
 }
 
@@ -54,6 +54,9 @@ impl Observer for PyObserver {
     }
 
     fn whole(&mut self, merge: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        // When the interpreter ends, runs are cancelled, and other threads come to no end in `attached`: not
+        // with its lock, which they may hold for several merges.
+        self.cancel.check()?;
         let Some(merges) = &self.merges else { return merge() };
         let entered =
             stash_held_gil(|| attached(|py| merges.call_method0(py, "__enter__").map(drop)));

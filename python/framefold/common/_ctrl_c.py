@@ -16,19 +16,22 @@ _SIGINT = int(signal.SIGINT)
 class Deferring:
     """A context manager in which Ctrl-C waits for the end; the second one does not.
 
-    Does nothing on other threads than the main one, where signals are never handled, and where
-    another handler than Python's own is set. Can be entered any number of times, one after the
-    other.
+    Does nothing where another handler than Python's own is set. Can be entered any number of times,
+    one after the other.
     """
+
+    @staticmethod
+    def applies() -> bool:
+        """Whether this is the thread that handles signals; no other may enter."""
+        return threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> None:
         self._handler: Callable[[int, FrameType | None], object] | None = None
         self._came: tuple[int, FrameType | None] | None = None
-        if threading.current_thread() is threading.main_thread():
-            handler = _handlers.getsignal(_SIGINT)
-            if handler is signal.default_int_handler:
-                self._handler = handler
-                _handlers.signal(_SIGINT, self._defer)
+        handler = _handlers.getsignal(_SIGINT)
+        if handler is signal.default_int_handler:
+            self._handler = handler
+            _handlers.signal(_SIGINT, self._defer)
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if self._handler is None:
