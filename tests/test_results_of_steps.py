@@ -151,7 +151,7 @@ class Mean(ff.UDF):
 
     def merge(self, dest, src):
         # What it sees of all frames is what was merged.
-        assert np.array_equal(self.results.n, dest.n)
+        assert np.array_equal(self.results.mean, dest.mean)
         dest.mean[:] += src.mean
         dest.n[:] += src.n
         dest.rows[:] = src.rows
