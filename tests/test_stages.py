@@ -18,6 +18,7 @@ from stage_cases import (
     WHOLE,
     Frames,
     check,
+    medians,
     numbers,
     piped,
     shifted,
@@ -102,6 +103,18 @@ def test_every_executor(executor):
         check(np.asarray(results[1]["frames"].data), expected, executor)
         total = np.asarray(results[0]["intensity"].data)
         np.testing.assert_array_equal(total, expected.sum((0, 1), dtype="f8"))
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, (7, 1), 7, (1, 63), 15, (15, 17), (1, 301)])
+def test_medians_of_any_window(ctx, size):
+    for dtype in ("bool", "uint8", "int16", "float16", "float32", "uint64", "float64"):
+        array = numbers((2, 1, 19, 150), dtype, seed=4)  # several blocks of windows in a row
+        if array.dtype.kind == "f":
+            array[0, 0, 3:8, 4::31] = np.nan
+            array[1, 0, ::5, 7] = np.inf
+        expected = medians(array, size)
+        found = np.asarray(piped(ctx.load("memory", data=array), ff.Median(size)))
+        np.testing.assert_array_equal(found, expected, f"{size} of {dtype}", strict=True)
 
 
 def test_corrections_come_first_and_stay(ctx):

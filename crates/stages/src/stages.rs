@@ -7,6 +7,7 @@ mod crop;
 mod gaussian;
 mod log;
 mod median;
+mod middle;
 mod ordered;
 mod pad;
 mod rebin;

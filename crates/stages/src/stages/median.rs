@@ -1,5 +1,6 @@
 //! The median of the pixels around each pixel.
 
+use super::middle::{AT_ONCE, MiddleOf};
 use super::window::Window;
 use crate::cells::{cells_mut, refuse_dtype, strides};
 use crate::row::StageRow;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 
 /// A window has at most so many pixels.
 const MOST_PIXELS: usize = 1 << 12;
+/// Beyond that, one window after the other is quicker for pixels of 64 bits.
+const MOST_AT_ONCE: usize = 15 * 15;
 
 pub(super) const ROW: StageRow = StageRow {
     name: "median",
@@ -26,13 +29,14 @@ pub(super) const ROW: StageRow = StageRow {
             return Err(arguments.refuse("the sizes of a window are odd, so that it has a middle"));
         }
         let n_pixels = sizes.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
-        if n_pixels.is_none_or(|n| n > MOST_PIXELS) {
-            return Err(arguments.refuse(format_args!("a window has {MOST_PIXELS} pixels at most")));
-        }
+        let n_pixels = n_pixels.filter(|&n| n <= MOST_PIXELS).ok_or_else(|| {
+            arguments.refuse(format_args!("a window has {MOST_PIXELS} pixels at most"))
+        })?;
         if input.dtype.is_complex() {
             return Err(refuse_dtype("median", input.dtype, "complex numbers have no order"));
         }
-        Ok(Arc::new(Median { sizes, kind: input }))
+        let network = (n_pixels <= MOST_AT_ONCE).then(|| MiddleOf::new(n_pixels));
+        Ok(Arc::new(Median { sizes, kind: input, network }))
     },
 };
 
@@ -40,6 +44,8 @@ pub(super) const ROW: StageRow = StageRow {
 struct Median {
     sizes: Vec<usize>,
     kind: FrameKind,
+    /// What finds the middle ones of small windows.
+    network: Option<MiddleOf>,
 }
 
 impl Stage for Median {
@@ -68,7 +74,14 @@ impl Stage for Median {
             *last = 1;
         }
         let rows = cells_of(&SigSlice::try_within(corner, column, &surrounded)?, &surrounded)?;
-        Ok(Box::new(Part { window, surrounded, offsets, rows, width }))
+        Ok(Box::new(Part {
+            network: self.network.as_ref(),
+            window,
+            surrounded,
+            offsets,
+            rows,
+            width,
+        }))
     }
 }
 
@@ -79,7 +92,8 @@ fn cells_of(slice: &SigSlice, shape: &[usize]) -> Result<Vec<usize>> {
     Ok(cells)
 }
 
-struct Part {
+struct Part<'s> {
+    network: Option<&'s MiddleOf>,
     window: Window,
     /// The shape of the slice with all that is around it.
     surrounded: Vec<usize>,
@@ -88,7 +102,7 @@ struct Part {
     width: usize,
 }
 
-impl StagePart for Part {
+impl StagePart for Part<'_> {
     fn read(&self) -> &SigSlice {
         &self.window.read
     }
@@ -119,23 +133,24 @@ impl StagePart for Part {
     }
 }
 
-impl Part {
+impl Part<'_> {
     fn filter<T: Ordered>(&self, view: FramesView<'_, T>, out: &mut [u8]) -> Result<()> {
         let out: &mut [T] = cells_mut(out)?;
         let n_out: usize = self.window.axes.iter().map(|axis| axis.len).product();
         let mut keys: Vec<T::Key> = memory::with_room(self.surrounded.iter().product::<usize>())?;
         let places = self.places()?;
-        let mut lines: Vec<T::Key> =
-            memory::filled(T::Key::default(), self.width.saturating_mul(9))?;
+        let n_lines = if self.network.is_some() { self.offsets.len() } else { 0 };
+        let mut lines = memory::filled([T::Key::default(); AT_ONCE], n_lines)?;
         for (frame, out) in view.frames().zip(out.chunks_exact_mut(n_out)) {
             keys.clear();
             keys.extend(places.iter().map(|&place| frame[place].key()));
             for (&row, out) in self.rows.iter().zip(out.chunks_exact_mut(self.width)) {
-                match self.offsets.as_slice().try_into() {
-                    Ok(offsets) => {
-                        run!(Simd::best(), middles_of_9(&keys[row..], offsets, &mut lines, out));
+                let (keys, offsets) = (&keys[row..], self.offsets.as_slice());
+                match self.network {
+                    Some(network) => {
+                        run!(Simd::best(), middles_at_once(keys, offsets, network, &mut lines, out))
                     }
-                    Err(_) => middles(&keys[row..], &self.offsets, out),
+                    None => middles(keys, offsets, out),
                 }
             }
         }
@@ -157,6 +172,7 @@ impl Part {
     }
 }
 
+/// The middle ones of large windows, one after the other.
 fn middles<T: Ordered>(keys: &[T::Key], offsets: &[usize], out: &mut [T]) {
     let mut window: Vec<T::Key> = Vec::with_capacity(offsets.len());
     for (i, out) in out.iter_mut().enumerate() {
@@ -167,44 +183,25 @@ fn middles<T: Ordered>(keys: &[T::Key], offsets: &[usize], out: &mut [T]) {
     }
 }
 
-/// The windows of a row, all at once: `lines` has room for nine rows, and each exchange is a loop over two.
+/// Those of the windows of a row, many at once; `lines` has a line for each pixel of a window.
 #[inline(always)]
-fn middles_of_9<T: Ordered>(
+fn middles_at_once<T: Ordered>(
     keys: &[T::Key],
-    offsets: &[usize; 9],
-    lines: &mut [T::Key],
+    offsets: &[usize],
+    network: &MiddleOf,
+    lines: &mut [[T::Key; AT_ONCE]],
     out: &mut [T],
 ) {
-    let width = out.len();
-    for (line, &offset) in lines.chunks_exact_mut(width).zip(offsets) {
-        line.copy_from_slice(&keys[offset..offset + width]);
-    }
-    for (low, high) in MIDDLE_OF_9 {
-        let (low, high) = (low * width, high * width);
-        let both = lines.get_disjoint_mut([low..low + width, high..high + width]);
-        if let Ok([low, high]) = both {
-            exchange(low, high);
+    for (block, out) in out.chunks_mut(AT_ONCE).enumerate() {
+        for (line, &offset) in lines.iter_mut().zip(offsets) {
+            let at = offset + block * AT_ONCE;
+            line[..out.len()].copy_from_slice(&keys[at..at + out.len()]);
+        }
+        for (out, &key) in out.iter_mut().zip(network.find(lines).into_iter().flatten()) {
+            *out = T::of_key(key);
         }
     }
-    for (out, &key) in out.iter_mut().zip(&lines[4 * width..5 * width]) {
-        *out = T::of_key(key);
-    }
 }
-
-#[inline(always)]
-fn exchange<K: Ord + Copy>(low: &mut [K], high: &mut [K]) {
-    for (low, high) in low.iter_mut().zip(high) {
-        (*low, *high) = ((*low).min(*high), (*low).max(*high));
-    }
-}
-
-/// Exchanges that bring the middle one of nine to place 4. A. W. Paeth, "Median finding on a 3 × 3 grid",
-/// Graphics Gems (1990).
-#[rustfmt::skip]
-const MIDDLE_OF_9: [(usize, usize); 19] = [
-    (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
-    (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
-];
 
 /// A real pixel as an integer of the same order; NaN is the largest.
 trait Ordered: Element {
@@ -280,17 +277,6 @@ impl fmt::Display for Median {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_middle_of_nine_is_found() {
-        // A network that sorts every row of 0 and 1 right does so for all values.
-        for bits in 0..512_u16 {
-            let keys: Vec<u8> = (0..9).map(|i| u8::from(bits >> i & 1 == 1)).collect();
-            let (mut lines, mut out) = ([0; 9], [9_u8]);
-            middles_of_9(&keys, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &mut lines, &mut out);
-            assert_eq!(out[0], u8::from(bits.count_ones() >= 5), "{bits:b}");
-        }
-    }
 
     #[test]
     fn floats_keep_their_order() {
