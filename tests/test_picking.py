@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA
@@ -55,6 +57,10 @@ KEYS = [
     ROI.tolist(),
     ([3, 0, 3], [1, 6, 1]),
     np.array([[4, 0], [0, 2]]),
+    (np.s_[3:0:-2], [0, 6, 6]),
+    ([[0], [4]], [[1, 2]]),
+    (..., ROI),
+    (None, 2, ..., [1]),
     np.s_[2:2],
     np.zeros(SHAPE[:2], dtype=bool),
 ]
@@ -68,6 +74,26 @@ def test_an_index_of_the_scan_gives_frames(ds, data, key):
     assert frames.dtype == data.dtype
     assert frames.shape == expected.shape
     assert np.array_equal(frames, expected)
+
+
+def test_no_more_than_the_selection_is_in_memory(ctx, tmp_path):
+    nav, path = (20_000, 20_000), tmp_path / "large.raw"
+    with open(path, "wb") as file:
+        file.truncate(nav[0] * nav[1])
+        file.seek(5 * nav[1] + 7)
+        file.write(b"\x09")
+    ds = ctx.load("raw", path, nav_shape=nav, sig_shape=(1, 1), dtype="u1")
+    tracemalloc.start()
+    try:
+        for key in ((5, 7), (5, [7]), np.s_[5:6, 7:20], ([5], [7]), np.s_[5:2:-1, 7]):
+            assert ds[key].reshape(-1)[0] == 9
+        assert ds.frame(5, 7) == [[9]]
+        for key in (20_000, (0, -20_001)):
+            with pytest.raises(IndexError, match="out of bounds for axis"):
+                ds[key]
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("key", [(5, 0), (0, -8), (0, 0, 0), 1.5, "x", np.ones(5, dtype=bool)[:4]])

@@ -364,7 +364,7 @@ class Plan:
         cls,
         dataset: Dataset,
         udfs: list[Any],
-        roi: npt.NDArray[np.bool_] | None = None,
+        roi: npt.NDArray[np.bool_ | np.intp] | None = None,
         large_partitions: bool = False,
         tile_depth: int | None = None,
         cuts: list[int] | None = None,

@@ -7,8 +7,8 @@ use crate::{Error, Result, memory};
 /// Inside a run, frames are counted by their *compressed* index: the k-th selected position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roi {
-    mask: Vec<bool>,
     positions: Vec<usize>,
+    n_frames: usize,
 }
 
 impl Roi {
@@ -17,7 +17,7 @@ impl Roi {
     /// # Errors
     /// `InvalidArgument` if no position is selected; `Limit` if there is no memory for them.
     pub fn try_new(mask: Vec<bool>) -> Result<Self> {
-        let roi = Roi::from_mask(mask)?;
+        let roi = Roi::from_mask(&mask)?;
         if roi.positions.is_empty() {
             return Err(Error::invalid("the ROI selects no position")
                 .with_hint("set at least one element of the ROI to True, or pass no ROI"));
@@ -29,7 +29,7 @@ impl Roi {
     ///
     /// # Errors
     /// `Limit` if there is no memory for the positions.
-    pub fn from_mask(mask: Vec<bool>) -> Result<Self> {
+    pub fn from_mask(mask: &[bool]) -> Result<Self> {
         let n_selected = mask.iter().filter(|&&selected| selected).count();
         let mut positions = memory::with_room(n_selected).map_err(|_| {
             Error::limit(format!("there is no memory for the {n_selected} positions of the ROI"))
@@ -37,12 +37,27 @@ impl Roi {
         })?;
         positions
             .extend(mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i));
-        Ok(Roi { mask, positions })
+        Ok(Roi { positions, n_frames: mask.len() })
     }
 
-    /// One truth value per flat navigation position.
-    pub fn mask(&self) -> &[bool] {
-        &self.mask
+    /// Of flat positions in ascending order, each once, of a scan of `n_frames` positions: takes no more memory
+    /// than these.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if they are in another order, or beyond the scan.
+    pub fn from_positions(positions: Vec<usize>, n_frames: usize) -> Result<Self> {
+        let ascend = positions.is_sorted_by(|before, after| before < after);
+        if !ascend || positions.last().is_some_and(|&last| last >= n_frames) {
+            return Err(Error::invalid(format!(
+                "the positions of the ROI are not ascending numbers below {n_frames}"
+            )));
+        }
+        Ok(Roi { positions, n_frames })
+    }
+
+    /// How many positions the scan has.
+    pub fn n_frames(&self) -> usize {
+        self.n_frames
     }
 
     /// The selected flat positions, ascending.
@@ -68,8 +83,18 @@ mod tests {
     }
 
     #[test]
+    fn positions_say_the_same_as_a_mask() {
+        let roi = Roi::from_positions(vec![1, 2, 4], 5).unwrap();
+        assert_eq!(roi, Roi::from_mask(&[false, true, true, false, true]).unwrap());
+        assert_eq!(Roi::from_positions(vec![], 5).unwrap(), Roi::from_mask(&[false; 5]).unwrap());
+        for wrong in [vec![2, 1], vec![1, 1], vec![4, 5]] {
+            assert!(Roi::from_positions(wrong.clone(), 5).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn an_empty_roi_is_refused() {
         assert!(Roi::try_new(vec![false; 4]).is_err());
-        assert_eq!(Roi::from_mask(vec![false; 4]).unwrap().n_selected(), 0);
+        assert_eq!(Roi::from_mask(&[false; 4]).unwrap().n_selected(), 0);
     }
 }

@@ -300,7 +300,7 @@ fn check_arguments(dataset: &Dataset, udfs: &[Arc<dyn Udf>], roi: Option<&Roi>) 
         return Err(Error::invalid("there is no UDF to run").with_hint("pass at least one UDF"));
     }
     if let Some(roi) = roi {
-        let (found, expected) = (roi.mask().len(), dataset.shape().n_frames());
+        let (found, expected) = (roi.n_frames(), dataset.shape().n_frames());
         if found != expected {
             return Err(Error::invalid(format!(
                 "the ROI has {found} elements, but the scan of shape {:?} has {expected} positions",

@@ -339,7 +339,7 @@ impl RunResults {
         match &self.roi {
             None => memory::collected(self.valid.iter().copied()),
             Some(roi) => {
-                let mut nav = memory::zeros(roi.mask().len())?;
+                let mut nav = memory::zeros(roi.n_frames())?;
                 for (&position, &valid) in roi.positions().iter().zip(&self.valid) {
                     nav[position] = valid;
                 }

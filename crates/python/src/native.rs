@@ -5,7 +5,7 @@ use crate::capsules;
 use crate::errors::OrRaise;
 use framefold::core::{
     Accumulator, BufferDecl, BufferUse, JobMeta, Merger, Partition, Requirements, RunMeta,
-    SourceInfo, StoredDType, Udf, memory,
+    SourceInfo, StoredDType, Udf,
 };
 use framefold::kernels::{
     DefaultValue, GivenArray, Look, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction,
@@ -73,10 +73,7 @@ impl NativeUdf {
     ) -> PyResult<Vec<Described>> {
         let dtype = StoredDType::parse(dtype).or_raise(py)?.dtype;
         let roi = match roi {
-            Some(roi) => {
-                let mask = memory::collected(roi.as_slice()?.iter().copied());
-                Some(Arc::new(mask.and_then(Roi::from_mask).or_raise(py)?))
-            }
+            Some(roi) => Some(Arc::new(Roi::from_mask(roi.as_slice()?).or_raise(py)?)),
             None => None,
         };
         let shape = Shape::try_new(&nav_shape, &sig_shape).or_raise(py)?;

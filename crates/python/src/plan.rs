@@ -19,6 +19,13 @@ use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Which positions take part: one truth value for each, or ascending flat positions.
+#[derive(FromPyObject)]
+enum Selected<'py> {
+    Mask(PyReadonlyArray1<'py, bool>),
+    Positions(PyReadonlyArray1<'py, isize>),
+}
+
 /// A run, decided but not started.
 #[pyclass(frozen, name = "Plan", module = "framefold._engine")]
 pub(crate) struct PyPlan {
@@ -46,7 +53,7 @@ impl PyPlan {
         py: Python<'_>,
         dataset: &PyDataset,
         udfs: &Bound<'_, PyList>,
-        roi: Option<PyReadonlyArray1<'_, bool>>,
+        roi: Option<Selected<'_>>,
         large_partitions: bool,
         tile_depth: Option<usize>,
         cuts: Option<Vec<usize>>,
@@ -67,9 +74,15 @@ impl PyPlan {
             }
         }
         let roi = match roi {
-            Some(roi) => {
-                let mask = memory::copied(roi.as_slice()?);
-                Some(Arc::new(mask.and_then(Roi::from_mask).or_raise(py)?))
+            Some(Selected::Mask(mask)) => Some(Roi::from_mask(mask.as_slice()?).or_raise(py)?),
+            Some(Selected::Positions(positions)) => {
+                let whole = positions.as_slice()?.iter();
+                // A negative one is beyond any scan.
+                let positions = whole.map(|&at| usize::try_from(at).unwrap_or(usize::MAX));
+                let n_frames = dataset.inner().shape().n_frames();
+                let roi = memory::collected(positions)
+                    .and_then(|positions| Roi::from_positions(positions, n_frames));
+                Some(roi.or_raise(py)?)
             }
             None => None,
         };
@@ -83,7 +96,9 @@ impl PyPlan {
             tile_shape: tile.map(|(_, sig)| sig.to_vec()),
             to_sink: to_sink.unwrap_or_default(),
         };
-        let made = watched(&cancel, || Plan::try_new(dataset.inner(), planned, roi, &options));
+        let made = watched(&cancel, || {
+            Plan::try_new(dataset.inner(), planned, roi.map(Arc::new), &options)
+        });
         let plan = made.or_raise(py)?;
         Ok(PyPlan { plan: Arc::new(plan), cancel, formats })
     }

@@ -28,10 +28,10 @@ impl Selection {
             let corner = Some(vec![0; nav.len()]);
             return Ok(Selection { nav: nav.to_vec(), positions: None, corner });
         };
-        if roi.mask().len() != dataset.shape().n_frames() {
+        if roi.n_frames() != dataset.shape().n_frames() {
             return Err(Error::invalid(format!(
                 "the region of interest has {} positions, but the scan has shape {nav:?}",
-                roi.mask().len()
+                roi.n_frames()
             )));
         }
         let mut first = nav.to_vec();

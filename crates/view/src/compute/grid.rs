@@ -101,7 +101,7 @@ impl Grid {
         for line in lines.step_by(stride.rows) {
             line.iter_mut().step_by(stride.columns).for_each(|position| *position = true);
         }
-        Ok(Some(Arc::new(Roi::from_mask(mask)?)))
+        Ok(Some(Arc::new(Roi::from_mask(&mask)?)))
     }
 
     /// The positions of a region, those whose weight is above 0: `None` for all of the scan.
@@ -124,7 +124,7 @@ impl Grid {
         let mut mask: Vec<bool> = memory::zeros(self.n_all)?;
         let here = mask[self.first..self.first + self.len()].iter_mut().zip(&weights.values);
         here.for_each(|(position, &weight)| *position = weight > 0.0);
-        Ok(Some(Arc::new(Roi::from_mask(mask)?)))
+        Ok(Some(Arc::new(Roi::from_mask(&mask)?)))
     }
 
     /// Every so many rows and columns of the positions of a region, counted from its first row and
@@ -139,18 +139,14 @@ impl Grid {
         };
         let row = roi.positions().first().map_or(0, |&position| at(position).0);
         let column = roi.positions().iter().map(|&position| at(position).1).min().unwrap_or(0);
-        let mut mask: Vec<bool> = memory::zeros(self.n_all)?;
-        let mut any = false;
-        for &position in roi.positions() {
+        let mut thinned = memory::with_room(roi.n_selected())?;
+        thinned.extend(roi.positions().iter().copied().filter(|&position| {
             let (y, x) = at(position);
-            if (y - row).is_multiple_of(stride.rows) && (x - column).is_multiple_of(stride.columns)
-            {
-                (mask[position], any) = (true, true);
-            }
-        }
-        if !any {
+            (y - row).is_multiple_of(stride.rows) && (x - column).is_multiple_of(stride.columns)
+        }));
+        if thinned.is_empty() {
             return Ok(Arc::new(roi.clone()));
         }
-        Ok(Arc::new(Roi::from_mask(mask)?))
+        Ok(Arc::new(Roi::from_positions(thinned, self.n_all)?))
     }
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from math import prod
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,56 +34,88 @@ def frames_at(dataset: DataSet, key: Any) -> npt.NDArray[Any]:
     """The frames at the positions that an index selects; see :meth:`DataSet.__getitem__`."""
     nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
     chosen = _positions(nav, key)
-    unique, order = np.unique(chosen, return_inverse=True)
-    if not unique.size:
-        dtype = _pick(dataset, None).dtype if dataset.valid_mask.any() else dataset.dtype
+    flat, order = chosen.reshape(-1), None
+    if not (flat[1:] > flat[:-1]).all():
+        flat, order = np.unique(flat, return_inverse=True)
+    if not flat.size:
+        begins = [start for start, _ in dataset._engine.positions_with_data]
+        dtype = _pick(dataset, np.array(begins[:1])).dtype if begins else dataset.dtype
         return np.empty((*chosen.shape, *sig), dtype=dtype)
-    missing = unique[~dataset.valid_mask.reshape(-1)[unique]]
+    missing = flat[~_have_data(dataset, flat)]
     if missing.size:
         first = tuple(int(i) for i in np.unravel_index(missing[0], nav))
         raise InvalidArgumentError(
             f"there is no frame at {missing.size} of the selected positions, the first of which is "
             f"{first}; ds.valid_mask says where there are frames, and ds[ds.valid_mask] gives them"
         )
-    frames = _pick(dataset, unique)
-    if unique.size != chosen.size or not np.array_equal(unique, chosen.reshape(-1)):
-        frames = frames[order.reshape(-1)]
+    frames = _pick(dataset, flat)
+    if order is not None:
+        frames = frames[order]
     return frames.reshape((*chosen.shape, *sig))
 
 
 def _positions(nav: tuple[int, ...], key: Any) -> npt.NDArray[np.intp]:
-    """The flat positions that an index of the navigation axes selects, in its shape."""
-    parts = key if isinstance(key, tuple) else (key,)
-    try:
-        plain = [index(part) for part in parts if not isinstance(part, bool | np.bool_)]
-    except TypeError:
-        plain = []
-    if len(plain) == len(parts) == len(nav):
-        # Without an array as large as the scan.
-        wrapped = [i + length if i < 0 else i for i, length in zip(plain, nav, strict=True)]
-        if all(0 <= i < length for i, length in zip(wrapped, nav, strict=True)):
-            return np.asarray(np.ravel_multi_index(tuple(wrapped), nav))
+    """The flat positions that an index of the navigation axes selects, in its shape.
+
+    Takes no more memory than these, whatever the size of the scan.
+    """
     refuse_masked("the index", key, "use filled(False) for positions that are left out")
+    flat: Any = 0
     try:
-        return np.asarray(np.arange(prod(nav)).reshape(nav)[key])
+        for part, length in zip(_along_axes(nav, key), nav, strict=True):
+            flat = flat * length + part
+        return np.asarray(flat, dtype=np.intp)
     except IndexError as error:
         raise IndexError(
             f"the index does not fit a scan of shape {nav}: {error}; ds[…] takes navigation axes "
             f"alone, and gives frames, which can be indexed further"
         ) from None
+    except MemoryError:
+        raise LimitError(
+            f"there is no memory for the positions that the index selects of a scan of shape {nav}"
+        ) from None
+
+
+def _along_axes(nav: tuple[int, ...], key: Any) -> list[Any]:
+    """For each axis, the coordinates of what an index selects, as arrays that broadcast."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    where = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
+    if where is None:
+        where = len(parts)
+        parts.append(Ellipsis)
+    parts[where : where + 1] = [slice(None)] * (len(nav) - len(parts) + 1)
+    if len(parts) == len(nav) and all(map(_is_plain, parts)):
+        with suppress(IndexError):  # NumPy names the axis
+            ranges = [range(length)[part] for part, length in zip(parts, nav, strict=True)]
+            axes = [np.arange(r.start, r.stop, r.step) for r in ranges if isinstance(r, range)]
+            grid = iter(np.ix_(*axes))
+            return [next(grid) if isinstance(r, range) else r for r in ranges]
+    # NumPy's own indexing, of arrays that repeat the numbers along one axis over all others.
+    coordinates = np.ix_(*map(np.arange, nav))
+    return [np.broadcast_to(along, nav)[key] for along in coordinates]
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether it is an integer or a slice."""
+    return isinstance(part, slice) or (
+        hasattr(part, "__index__") and not isinstance(part, bool | np.bool_ | np.ndarray)
+    )
+
+
+def _have_data(dataset: DataSet, positions: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Which of some flat positions have data."""
+    ranges = np.array([(-1, -1), *dataset._engine.positions_with_data])
+    before = np.searchsorted(ranges[:, 0], positions, side="right") - 1
+    return np.asarray(positions < ranges[before, 1])
 
 
 def _pick(
     dataset: DataSet,
-    positions: npt.NDArray[np.intp] | None,
+    positions: npt.NDArray[np.intp],
     corrections: CorrectionSet | None = None,
 ) -> npt.NDArray[Any]:
-    """The frames at ascending flat positions; None for the first that there is."""
-    roi = np.zeros(dataset.shape.nav.size, dtype=bool)
-    if positions is None:
-        positions = np.flatnonzero(dataset.valid_mask)[:1]
-    roi[positions] = True
-    return _result(_plan(dataset, roi, corrections), 0)[0]
+    """The frames at ascending flat positions."""
+    return _result(_plan(dataset, positions, corrections), 0)[0]
 
 
 def all_frames(dataset: DataSet, copy: bool | None) -> npt.NDArray[Any]:
@@ -123,16 +155,15 @@ def _result(plan: _engine.Plan, threads: int | None) -> tuple[npt.NDArray[Any], 
 
 def _plan(
     dataset: DataSet,
-    roi: npt.NDArray[np.bool_] | None,
+    positions: npt.NDArray[np.intp] | None,
     corrections: CorrectionSet | None,
     kernel: tuple[str, str] = ("pick", "PickUDF"),
 ) -> _engine.Plan:
     """That of a run of a built-in function, which stands above: of its kernel."""
     dataset._check_files()
-    nav = tuple(dataset.shape.nav)
-    _, frames = dataset._corrected(corrections, None if roi is None else roi.reshape(nav))
+    _, frames = dataset._corrected(corrections, positions)
     udf = _engine.NativeUdf(*kernel, {}, tuple(dataset.shape.sig))
-    return _engine.Plan(frames, [udf], roi)
+    return _engine.Plan(frames, [udf], positions)
 
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:
@@ -297,14 +328,15 @@ class Partition:
 
     def _positions(self, roi: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.intp]:
         """Flat positions of the frames that there are."""
-        wanted = self._dataset.valid_mask
+        positions = np.arange(self._start, self._stop)
         if roi is not None:
-            if np.shape(roi) != wanted.shape:
+            nav = tuple(self._dataset.shape.nav)
+            if np.shape(roi) != nav:
                 raise InvalidArgumentError(
-                    f"the ROI has shape {np.shape(roi)}, but the scan has shape {wanted.shape}"
+                    f"the ROI has shape {np.shape(roi)}, but the scan has shape {nav}"
                 )
-            wanted = wanted & np.asarray(roi, dtype=bool)
-        return self._start + np.flatnonzero(wanted.reshape(-1)[self._start : self._stop])
+            positions = positions[np.asarray(roi, dtype=bool).reshape(-1)[positions]]
+        return positions[_have_data(self._dataset, positions)]
 
     def __repr__(self) -> str:
         return f"<Partition [{self._start}:{self._stop}] of {self._dataset!r}>"

@@ -694,7 +694,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         return CorrectionSet(own.dark, own.gain, excluded, allow_empty=True)
 
     def _corrected(
-        self, corrections: CorrectionSet | None, roi: npt.NDArray[np.bool_] | None
+        self, corrections: CorrectionSet | None, roi: npt.NDArray[np.bool_ | np.intp] | None
     ) -> tuple[CorrectionSet | None, _engine.Dataset]:
         """The corrections of a run, None for none, and the engine's data set that applies them.
 
@@ -704,7 +704,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             As for :meth:`framefold.Context.run_udf`: the data set's own if None; an empty set is
             none at all.
         roi
-            Boolean, of the shape of the navigation axes; None for all.
+            Boolean, of the shape of the navigation axes, or flat positions; None for all.
 
         Raises
         ------
@@ -740,7 +740,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         engine = corrections.for_shape(tuple(self.shape.sig))
         return corrections, frames.with_corrections(engine)
 
-    def _frames_of(self, roi: npt.NDArray[np.bool_] | None) -> _engine.Dataset:
+    def _frames_of(self, roi: npt.NDArray[np.bool_ | np.intp] | None) -> _engine.Dataset:
         """The engine's data set, which may leave out what only other frames need."""
         return self._engine
 

@@ -163,10 +163,13 @@ class DaskDataSet(DataSet):
         """Whether a stage made another scan of that of the array, with positions of its own."""
         return tuple(self._shape.nav) != tuple(self._layout.nav)
 
-    def _frames_of(self, roi: npt.NDArray[np.bool_] | None) -> _engine.Dataset:
+    def _frames_of(self, roi: npt.NDArray[np.bool_ | np.intp] | None) -> _engine.Dataset:
         if roi is None or self._is_rescanned:
             return self._engine
-        return self._engine_for(self._reader_for(roi))
+        nav = self.shape.nav
+        mask = np.zeros(nav.size, dtype=bool)
+        mask[roi.reshape(-1)] = True  # true ones, or those at these positions
+        return self._engine_for(self._reader_for(mask.reshape(tuple(nav))))
 
     def _reader_for(self, roi: npt.NDArray[np.bool_] | None) -> ChunkReader:
         if roi is None:
