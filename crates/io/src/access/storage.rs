@@ -164,6 +164,18 @@ impl Storage {
         all.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
     }
 
+    /// Has Linux read `range` of a mapped file, and nothing around it, before it is looked at. Around each page
+    /// that is missing then, it reads megabytes, on some machines.
+    pub(crate) fn will_need(&self, range: Range<u64>) {
+        match &*self.0 {
+            Kind::Mapped(file) => file.will_need(range),
+            Kind::Part { whole, start, .. } => {
+                whole.will_need(start.saturating_add(range.start)..start.saturating_add(range.end));
+            }
+            Kind::Buffered(_) | Kind::Shared { .. } => {}
+        }
+    }
+
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors

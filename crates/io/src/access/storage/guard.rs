@@ -24,6 +24,12 @@ static REPLACED: [AtomicPtr<libc::sigaction>; MAX_REPLACED] =
 static N_REPLACED: AtomicUsize = AtomicUsize::new(0);
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
+/// How long a page is; 0 before the handler is installed.
+#[cfg(target_os = "linux")]
+pub(crate) fn page_size() -> usize {
+    PAGE_SIZE.load(Ordering::Acquire)
+}
+
 /// Makes sure that faults in mapped files end up here, even if other code has installed another
 /// handler since the last call. Called at every mapping and before every partition.
 ///

@@ -7,6 +7,7 @@ use super::{guard, identity, registry};
 use framefold_core::{Error, FileStamp, Result};
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -92,6 +93,19 @@ impl MappedFile {
         self.map.as_deref().unwrap_or_default()
     }
 
+    /// Only advice: what the system answers does not matter.
+    pub(super) fn will_need(&self, range: Range<u64>) {
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &self.map {
+            let bound = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(map.len());
+            let (start, end) = (bound(range.start), bound(range.end));
+            if !is_cached(map, start) {
+                let len = end.saturating_sub(start);
+                let _ = map.advise_range(memmap2::Advice::WillNeed, start, len);
+            }
+        }
+    }
+
     pub(super) fn prepare(&self) -> Result<()> {
         #[cfg(unix)]
         if self.map.is_some() {
@@ -131,6 +145,17 @@ impl MappedFile {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Whether the page with the byte `at` of a mapped file need not be read from the file any more.
+#[cfg(target_os = "linux")]
+pub(super) fn is_cached(map: &[u8], at: usize) -> bool {
+    let Some(within) = at.checked_rem(guard::page_size()) else { return true };
+    let mut cached = 0u8;
+    let start = map.as_ptr().wrapping_add(at - within);
+    // SAFETY: the system looks a page of the mapping up, which begins with a page, and writes one byte.
+    let asked = unsafe { libc::mincore(start.cast_mut().cast(), 1, &raw mut cached) };
+    asked == 0 && cached & 1 == 1
 }
 
 #[cfg(unix)]

@@ -42,6 +42,43 @@ fn both_backends_read_the_same() {
     assert!(Storage::open(&path, Backend::Buffered).unwrap().bytes(0..1).is_none());
 }
 
+/// Takes a file out of the system's cache; false if it stays there.
+#[cfg(target_os = "linux")]
+fn forget(path: &Path) -> bool {
+    use std::os::fd::AsRawFd;
+    let file = FileOptions::new().write(true).open(path).unwrap();
+    file.sync_all().unwrap();
+    // SAFETY: advice on a file that is open.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) == 0 }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_will_be_needed_is_read_ahead() {
+    const LEN: u64 = 64 << 20;
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = file_of(&dir, &vec![1; LEN as usize]);
+    let forgotten = forget(&path);
+    let storage = Storage::open(&path, Backend::Mmap).unwrap();
+    storage.prepare().unwrap();
+    let part = storage.part(LEN / 4..LEN);
+    let cached =
+        |at: u64| mapped::is_cached(storage.bytes(0..LEN).unwrap(), usize::try_from(at).unwrap());
+    let places = [LEN / 2 - 1, LEN / 2, LEN / 2 + (2 << 20) - 1];
+    if !forgotten || places.iter().any(|&at| cached(at)) {
+        println!("skipped: the file system keeps files in memory");
+        return;
+    }
+    part.will_need(LEN / 4..LEN / 4 + (2 << 20));
+    let begin = std::time::Instant::now();
+    while !(cached(places[1]) && cached(places[2])) {
+        assert!(begin.elapsed().as_secs() < 60, "nothing was read");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(!cached(places[0]) && !cached(LEN - 1));
+    storage.will_need(LEN..u64::MAX);
+}
+
 #[test]
 fn memory_looks_like_a_file() {
     let storage = Storage::shared(Arc::new(vec![1u8, 2, 3, 4]));

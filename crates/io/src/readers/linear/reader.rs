@@ -86,6 +86,22 @@ impl<'s> LinearReader<'s> {
         }
     }
 
+    /// Has the system begin to read frames from here and there, all that are asked for at a time.
+    fn announce(&self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
+        let FrameIndices::List(list) = frames else { return Ok(()) };
+        let mut behind = 0;
+        for &frame in list.iter() {
+            let Some(file) = self.source.files.get(self.file_of(frame)?) else { break };
+            let start = file.pixel(frame - file.frames.start, slice.start)?;
+            let end = start.saturating_add(to_u64(slice.len));
+            if start.abs_diff(behind) > MAX_GAP {
+                file.storage.will_need(start..end);
+            }
+            behind = end;
+        }
+        Ok(())
+    }
+
     /// Sees that frames are there, once for each: with their first pixels.
     fn check_marks(&self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
         let Some(mark) = self.source.mark.filter(|_| slice.start == 0) else { return Ok(()) };
@@ -290,6 +306,7 @@ impl FrameReader for LinearReader<'_> {
         if depth == 0 || slice.out_len == 0 {
             return Err(Error::bug("a tile without cells was asked for"));
         }
+        self.announce(&frames, slice)?;
         self.check_marks(&frames, slice)?;
         if let Some(lent) = self.lend(&frames, slice)? {
             let Lent { bytes, depth, len, stride, .. } = lent;
