@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import itertools
+import os
 import pickle
 import threading
 import time
@@ -15,7 +17,7 @@ import pytest
 from shared_contexts import shared
 
 import framefold as ff
-from framefold.exceptions import UnsupportedError
+from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf import UDF
 from framefold.udf.base import UDFRunner
 from framefold.udf.com import CoMUDF
@@ -76,6 +78,48 @@ def test_what_is_set_on_the_object_counts_on_the_main_side(executor):
         assert udf.calls[0] == "preprocess"
         if executor != "delayed":
             assert udf.calls == ["preprocess", "merge", "merge", "merge", "get_results"]
+
+
+class Extremes(UDF):
+    order = ("low", "high")
+    dtype = "float32"
+
+    def get_result_buffers(self):
+        return {name: self.buffer("nav", dtype=self.dtype) for name in self.order}
+
+    def process_frame(self, frame):
+        self.results.low[:], self.results.high[:] = frame.min(), frame.max()
+
+    def get_results(self):
+        return {"high": self.results.high}
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_buffers_keep_their_names_in_whatever_order(executor):
+    main, calls = os.getpid(), itertools.count()
+
+    class OfASet(Extremes):
+        order = property(lambda self: ("low", "high") if os.getpid() == main else ("high", "low"))
+
+    class Alternating(Extremes):
+        order = property(lambda self: ("low", "high") if next(calls) % 2 else ("high", "low"))
+
+    udf = Extremes()
+    udf.order = ("high", "low")
+    with shared(executor, cpus=2) as ctx:
+        dataset = ctx.load("memory", data=DATA)
+        for each in (udf, OfASet(), Alternating()):
+            result = ctx.run_udf(dataset, each)
+            np.testing.assert_array_equal(result["low"], DATA.min(axis=(2, 3)))
+            np.testing.assert_array_equal(result["high"], DATA.max(axis=(2, 3)))
+
+
+@pytest.mark.parametrize(("name", "value"), [("dtype", "uint8"), ("order", ("low", "high", "n"))])
+def test_buffers_are_those_of_the_plan(ctx, dataset, name, value):
+    udf = Extremes()
+    setattr(udf, name, value)
+    with pytest.raises(UDFError, match=r"Extremes.get_result_buffers declares .* on the main side"):
+        ctx.run_udf(dataset, udf)
 
 
 def test_what_is_set_on_the_object_counts_in_processes_of_dask():

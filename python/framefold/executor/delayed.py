@@ -22,7 +22,7 @@ from framefold.run.results import UDFResultDict
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
 from framefold.udf.data import UDFData
-from framefold.udf.engine.declarations import Buffers, declared_buffers
+from framefold.udf.engine.declarations import Buffers
 from framefold.udf.engine.native import declared_by, leave_behind
 from framefold.udf.engine.preprocessed import MainSideState
 from framefold.udf.native import as_udf
@@ -142,7 +142,7 @@ def _result_buffers(run: Run, index: int) -> Buffers:
             name: BufferDeclaration(kind, extra, dtype, None, None)
             for name, kind, extra, dtype in run.plan.results_of(index)
         }
-    declared = declared_by(udf, run.dataset, run.roi) if bridge is None else _declared(bridge)
+    declared = declared_by(udf, run.dataset, run.roi) if bridge is None else bridge.declared
     return {name: decl for name, decl in declared.items() if decl.use != "private"}
 
 
@@ -154,11 +154,6 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
     # Twins merge later: what this object has are the initial values, which are no results.
     task.udf.results = UDFData("result buffer")
     bridge.has_ended = True
-
-
-def _declared(bridge: Bridge) -> Buffers:
-    """The declared buffers of a UDF in Python."""
-    return declared_buffers(bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected)))
 
 
 def _results(
@@ -205,7 +200,7 @@ def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, De
             }
         stepwise = "nav" not in kinds and run.plan.results(index).take_state() is not None
         return graph.finished_native(index, results, stepwise=stepwise)
-    buffers = {name: decl for name, decl in _declared(bridge).items() if decl.use != "result_only"}
+    buffers = {name: decl for name, decl in bridge.declared.items() if decl.use != "result_only"}
     if udf._overrides("merge_all"):
         merged = _merged_by_udf(graph, index, buffers)
     elif not udf._overrides("merge"):

@@ -456,6 +456,7 @@ def plan_run(
     find_workers: FindWorkers | None = None,
     cuts: list[int] | None = None,
     to_sink: list[list[str] | None] | None = None,
+    orders: list[list[str] | None] | None = None,
 ) -> Run:
     """Plan a run; reads no pixel.
 
@@ -473,8 +474,9 @@ def plan_run(
     cuts
         The numbers of selected frames at which partitions begin; the planner's choice if None.
     to_sink
-        For each UDF the names of results that go to files as they come, as far as they can; None
-        for all.
+        For each UDF the names of results that go to files as they come, if they can; None: all.
+    orders
+        For each UDF the names of its buffers in the order of the same run elsewhere; None: its own.
     """
     udfs = checked_udfs(udf)
     refuse_references(udfs)
@@ -519,6 +521,7 @@ def plan_run(
             applied = correction_set if corrects else None
             bridge = Bridge(of, dataset.shape, dataset.dtype, mask, applied)
             bridge.is_twin = twin is not None
+            bridge.order = None if orders is None else orders[len(bridges)]
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
         else:

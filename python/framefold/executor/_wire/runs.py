@@ -82,6 +82,7 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             "cuts": run.cuts,
             "to_sink": run.to_sink,
             "workers": run.workers,
+            "orders": [None if b is None else list(b.declared) for b in run.own_bridges],
             "main_states": main_states,
             "changes": _recipes(changes),
         }
@@ -187,7 +188,15 @@ def plan(shipped: dict[str, Any]) -> Run:
     cuts, workers = shipped["cuts"], shipped["workers"]
     known = None if workers is None else lambda _wishes: workers
     run = plan_run(
-        shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts, shipped["to_sink"]
+        shipped["dataset"],
+        udfs,
+        shipped["roi"],
+        0,
+        *rest,
+        known,
+        cuts,
+        shipped["to_sink"],
+        shipped["orders"],
     )
     for bridge, main_state in zip(run.bridges, shipped["main_states"], strict=True):
         if bridge is not None:

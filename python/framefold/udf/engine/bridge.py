@@ -119,6 +119,8 @@ class Bridge:
         self.warned: set[str] = set()
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
+        #: The names of what it declares in the order of the same run elsewhere; None for its own.
+        self.order: list[str] | None = None
         #: What the UDF declares, once the run is planned.
         self.declared: Buffers = {}
         #: Whether what processes the data is compiled, and why not, if it is marked.
@@ -176,7 +178,10 @@ class Bridge:
         self.input_dtype = np.dtype(input_dtype)
         check_dtype(self.name, self.input_dtype, self.array_backend)
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
-        self.declared = buffers = declared_buffers(udf)
+        buffers = declared_buffers(udf)
+        if self.order is not None and buffers.keys() == set(self.order):
+            buffers = {name: buffers[name] for name in self.order}
+        self.declared = buffers
         unmerged = {} if self.udf._overrides("merge") else not_assignable(buffers)
         if unmerged:
             names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())

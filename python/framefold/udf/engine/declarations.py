@@ -38,6 +38,42 @@ def declared_buffers(udf: UDF) -> Buffers:
     return {key: _checked_declaration(name, key, decl) for key, decl in buffers.items()}
 
 
+def declared_as_planned(udf: UDF, planned: Buffers, where: str) -> Buffers:
+    """What another copy of a UDF declares, or the user's own object, in the order of the plan.
+
+    Its results go on as those that were planned, by their names or in that order.
+
+    Parameters
+    ----------
+    udf
+        Any that knows the run.
+    planned
+        What the plan has, of a clean copy.
+    where
+        What ``udf`` is, for messages.
+
+    Raises
+    ------
+    UDFError
+        As :func:`declared_buffers`, and if it declares something else than planned.
+    """
+    declared = declared_buffers(udf)
+    for name in (*planned, *declared):
+        first, now = planned.get(name), declared.get(name)
+        if _facts(first) != _facts(now):
+            raise UDFError(
+                f"{type(udf).__name__}.get_result_buffers declares {name!r} as {first} for the "
+                f"plan of the run, and as {now} {where}; what it declares has to follow from the "
+                f"parameters and self.meta alone: pass on to super().__init__ what it depends on"
+            )
+    return {name: declared[name] for name in planned}
+
+
+def _facts(decl: BufferDeclaration | None) -> Any:
+    # Not where it is on a worker: that changes no result.
+    return decl and (decl.kind, decl.extra_shape, decl.dtype, decl.use)
+
+
 def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     if not isinstance(key, str) or not key.isidentifier():
         raise UDFError(

@@ -16,7 +16,7 @@ from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
 from framefold.udf.data import MergeData, UDFData, declare, share
 from framefold.udf.engine import compiled, main_side
-from framefold.udf.engine.declarations import declared_buffers
+from framefold.udf.engine.declarations import declared_as_planned
 from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
 from framefold.udf.engine.results import final_results
 
@@ -68,7 +68,7 @@ class MergeTask:
         share(self.udf.params, bridge.warned)
         #: The parameters that the run began with.
         self._first_params = dict(self.udf.params.__dict__)
-        self.buffers = declared_buffers(self.udf)
+        self.buffers = declared_as_planned(self.udf, bridge.declared, "on the main side")
         allocated = allocate if merges else stand_ins
         self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", views(self.arrays), bridge.warned)

@@ -13,7 +13,7 @@ from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY_MATRIX
 from framefold.udf.base import PROCESS_METHODS
 from framefold.udf.data import UDFData, declare
-from framefold.udf.engine.declarations import Buffers, declared_buffers, processing_method
+from framefold.udf.engine.declarations import Buffers, declared_as_planned, processing_method
 from framefold.udf.engine.memory import Arrays, allocate, views
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PartitionTask:
         on_device = self.device is not None
         self.meta = run.meta(format_, start, stop, on_device=on_device)
         self.udf = bridge.copy_with(self.meta, aux, version.udf)
-        self.buffers = declared_buffers(self.udf)
+        self.buffers = declared_as_planned(self.udf, bridge.declared, "for a partition")
         if self.device is None:
             self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         else:
