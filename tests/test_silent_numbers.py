@@ -105,6 +105,23 @@ def test_what_is_masked_in_results_is_not_valid(ctx, dataset):
     assert level.masked_data.count() == 2
 
 
+ROW = np.ma.array([0.0, 1.0, 2.0], mask=[False, True, False])
+
+
+@pytest.mark.parametrize("rows", [[ROW, ROW], (ROW, [0.0, np.ma.masked, 2.0])])
+def test_what_is_masked_in_lists_of_results_is_not_valid(ctx, dataset, rows):
+    class Rows(Levels):
+        def get_result_buffers(self):
+            rows = self.buffer("single", (2, 3), use="result_only")
+            return {"rows": rows, **super().get_result_buffers()}
+
+        def get_results(self):
+            return {"rows": rows}
+
+    valid = ctx.run_udf(dataset, Rows())["rows"].valid_mask
+    np.testing.assert_array_equal(valid, [[True, False, True]] * 2)
+
+
 class Whole(UDF):
     """Whole numbers, of which some may be under a mask."""
 
@@ -312,6 +329,8 @@ def test_masked_positions_are_not_measured():
     fit, expected = ff.fit_origin(positions, clip=None), ff.fit_origin(known, clip=None)
     np.testing.assert_array_equal(fit.shifts, expected.shifts)
     np.testing.assert_array_equal(fit.used, ~positions.mask.any(axis=-1))
+    lists = [list(row) for row in positions]
+    np.testing.assert_array_equal(ff.fit_origin(lists, clip=None).shifts, expected.shifts)
     weights = np.ma.array(np.ones((6, 7)), mask=positions.mask.any(axis=-1))
     fit = ff.fit_origin(positions.data, weights=weights, clip=None)
     np.testing.assert_array_equal(fit.shifts, expected.shifts)

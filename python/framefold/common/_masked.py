@@ -25,7 +25,14 @@ def has_masked(values: Any) -> bool:
 
 def masked_in(values: Any) -> npt.NDArray[np.bool_] | np.bool_:
     """Which elements are masked; one False where none is."""
-    return np.ma.getmaskarray(np.ma.asarray(values)) if has_masked(values) else np.False_
+    return np.ma.getmaskarray(as_masked(values)) if has_masked(values) else np.False_
+
+
+def as_masked(values: Any) -> np.ma.MaskedArray[Any, Any]:
+    """An array with the masks of what is in lists; NumPy sees those of the outermost one only."""
+    if isinstance(values, list | tuple) and has_masked(values):
+        return np.ma.stack([as_masked(each) for each in values])
+    return np.ma.asarray(values)
 
 
 def refuse_masked(

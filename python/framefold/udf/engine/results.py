@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._losses import first_lost
+from framefold.common._masked import as_masked, has_masked
 from framefold.common.buffers import ArrayWithMask, BufferDeclaration, OverScan
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidResultError, UDFError, UndeclaredResultError
@@ -126,8 +127,9 @@ def _checked(
     mask: npt.NDArray[np.bool_] | None = None
     if isinstance(value, ArrayWithMask):
         value, mask = value.arr, value.mask
-    elif isinstance(value, np.ma.MaskedArray):
-        value, mask = value.data, ~np.ma.getmaskarray(value)
+    elif isinstance(value, np.ma.MaskedArray) or has_masked(value):
+        masked = as_masked(value)
+        value, mask = masked.data, ~np.ma.getmaskarray(masked)
     array = _checked_array(udf, name, decl, value, fit)
     # A copy, as of the result: a mask may be a merged buffer, too.
     part = array if mask is None else ArrayWithMask(array, fit(decl, mask).copy())
