@@ -110,6 +110,16 @@ def test_unusable_roi(ctx, dataset, roi, message):
             "get_results returned list",
         ),
         (
+            declares(lambda self: {"__class__": self.buffer(kind="nav")}),
+            "declares a buffer '__class__'; names that begin",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav")}, get_task_data=lambda self: np.ones(3)
+            ),
+            "get_task_data returned ndarray, expected a dict",
+        ),
+        (
             declares(lambda self: {"x": self.buffer(kind="nav")}, get_method=lambda self: "pixel"),
             "get_method returned 'pixel'",
         ),
@@ -339,6 +349,27 @@ def test_a_use_that_means_nothing(ctx, dataset):
 def test_what_newcomers_try_first_is_answered(attempt, error, words):
     with pytest.raises(error, match=words):
         attempt(ff.Context.make_with("inline"), ff.example_scan())
+
+
+@pytest.mark.parametrize("hook", ["preprocess", "process_frame", "postprocess", "get_results"])
+def test_results_are_written_into_and_not_replaced(ctx, dataset, hook):
+    def replaces(self, *_):
+        self.results = {"x": 1}
+        return {}
+
+    with pytest.raises(
+        UDFError, match=r"Replacing assigned a dict to self.results, .*results.x\[:\] ="
+    ):
+        ctx.run_udf(dataset, type("Replacing", (Nav,), {hook: replaces})())
+
+
+def test_results_are_not_deleted(ctx, dataset):
+    class Deleting(Nav):
+        def process_frame(self, frame):
+            del self.results.x
+
+    with pytest.raises(AttributeError, match="result buffer 'x' cannot be deleted"):
+        ctx.run_udf(dataset, Deleting())
 
 
 def test_merge_that_returns_results_is_told_to_write_them(ctx):

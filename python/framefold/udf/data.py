@@ -10,6 +10,7 @@ from warnings import warn
 import numpy as np
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
+from framefold.exceptions import UDFError
 from framefold.warnings import UseDiscouragedWarning
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -64,6 +65,9 @@ class UDFData:
             raise AttributeError(f"{self.__what} {name!r} cannot be replaced")
         present[...] = value
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self.__what} {name!r} cannot be deleted")
+
     def __getitem__(self, name: str) -> Any:
         self._discourage(name)
         if name in self.__declared:
@@ -80,6 +84,9 @@ class UDFData:
     def __setitem__(self, name: str, value: Any) -> None:
         self._discourage(name)
         setattr(self, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
 
     def _discourage(self, name: str) -> None:
         if self.__what in self.__said:
@@ -180,6 +187,24 @@ def copies_of(data: UDFData) -> dict[str, Any]:
         for name, array in data.__dict__.items()
         if name not in declared or declared[name].use != "private"
     }
+
+
+def values_of(udf: Any, attribute: str) -> dict[str, Any]:
+    """The values in ``udf.results``, or another attribute that the engine sets.
+
+    Raises
+    ------
+    UDFError
+        If user code assigned something else to that attribute.
+    """
+    data = getattr(udf, attribute)
+    if isinstance(data, UDFData):
+        return data.__dict__
+    raise UDFError(
+        f"{type(udf).__name__} assigned a {type(data).__name__} to self.{attribute}, which has no "
+        f"effect; write into result buffers, as in self.results.x[:] = …, and keep what else there "
+        f"is in an attribute of another name"
+    )
 
 
 class _Item(np.ndarray[Any, Any]):

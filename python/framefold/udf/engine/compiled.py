@@ -33,6 +33,7 @@ from framefold.compilation.values import Block, is_number
 from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import UDFData, declare
+from framefold.udf.engine.declarations import checked_task_data
 from framefold.udf.engine.memory import allocate
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
         block.slots[POSITIONS], block.slots[HAS_ROI] = positions.ctypes.data, 1
     nav, sig = tuple(bridge.shape.nav), tuple(bridge.shape.sig)
     shape_slot = block.add_int(*nav, *sig)
-    udf.task_data = UDFData("task data", udf.get_task_data(), bridge.warned)
+    udf.task_data = UDFData("task data", checked_task_data(udf), bridge.warned)
     gaps = run.tile_shape[1:] != sig[1:]
     params = []
     for key, value in sorted(udf.params.__dict__.items()):

@@ -69,6 +69,23 @@ def declared_as_planned(udf: UDF, planned: Buffers, where: str) -> Buffers:
     return {name: declared[name] for name in planned}
 
 
+def checked_task_data(udf: UDF) -> Mapping[str, Any]:
+    """What ``get_task_data`` of ``udf`` returns.
+
+    Raises
+    ------
+    UDFError
+        If that has no names.
+    """
+    data = udf.get_task_data()
+    if data is not None and not hasattr(data, "keys"):
+        raise UDFError(
+            f"{type(udf).__name__}.get_task_data returned {type(data).__name__}, expected a dict "
+            f"of name to value"
+        )
+    return data or {}
+
+
 def _facts(decl: BufferDeclaration | None) -> Any:
     # Not where it is on a worker: that changes no result.
     return decl and (decl.kind, decl.extra_shape, decl.dtype, decl.use)
@@ -79,6 +96,11 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         raise UDFError(
             f"{udf} declares a buffer {key!r}; a buffer's name must be a valid Python "
             f"identifier, because it is reached as self.results.<name>"
+        )
+    if key.startswith(("__", "_UDFData__")):
+        raise UDFError(
+            f"{udf} declares a buffer {key!r}; names that begin with '__' or '_UDFData__' are "
+            f"taken, use another one"
         )
     if isinstance(decl, BufferWrapper):
         decl = BufferDeclaration(decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use)

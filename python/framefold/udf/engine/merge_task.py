@@ -14,7 +14,7 @@ from framefold.common import _memory
 from framefold.common.buffers import ArrayWithMask, OverScan
 from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
-from framefold.udf.data import MergeData, UDFData, declare, share
+from framefold.udf.data import MergeData, UDFData, declare, share, values_of
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.declarations import declared_as_planned
 from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
@@ -79,6 +79,7 @@ class MergeTask:
         self._merge_by_name = _takes_names(self.udf.merge)
         if main_state is None:
             self.udf.preprocess()
+            values_of(self.udf, "results")
             bridge.ending = self.udf._at_end()
         else:
             main_state.fill(self.arrays)
@@ -104,7 +105,7 @@ class MergeTask:
 
     def _show_params(self, version: Version, start: int, stop: int) -> None:
         """Set parameters to what they are for these frames."""
-        params, bridge = self.udf.params.__dict__, self.bridge
+        params, bridge = values_of(self.udf, "params"), self.bridge
         if version.changed or len(bridge.versions) > 1:
             names = bridge.versions.latest.changed
             first = {name: self._first_params.get(name) for name in names}
@@ -114,7 +115,7 @@ class MergeTask:
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""
         self._shows_copies = False
-        self.udf.results.__dict__.update(views(self.arrays))
+        values_of(self.udf, "results").update(views(self.arrays))
         self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
 
     def direct(self) -> tuple[list[tuple[str, str, npt.NDArray[Any]]], npt.NDArray[Any]] | None:
@@ -178,6 +179,7 @@ class MergeTask:
                 self._shows_copies = True
             # That of the base class makes copies, as `final_results` does.
             computed = self.udf.get_results() if computes else {}
+            values_of(self.udf, "results")
             if last:
                 self.arrays = merged
             return final_results(

@@ -12,8 +12,13 @@ from framefold._engine import TileCursor
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY_MATRIX
 from framefold.udf.base import PROCESS_METHODS
-from framefold.udf.data import UDFData, declare
-from framefold.udf.engine.declarations import Buffers, declared_as_planned, processing_method
+from framefold.udf.data import UDFData, declare, values_of
+from framefold.udf.engine.declarations import (
+    Buffers,
+    checked_task_data,
+    declared_as_planned,
+    processing_method,
+)
 from framefold.udf.engine.memory import Arrays, allocate, views
 
 if TYPE_CHECKING:
@@ -54,8 +59,9 @@ class PartitionTask:
         self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
         declare(self.udf.results, self.buffers)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
-        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
+        self.udf.task_data = UDFData("task data", checked_task_data(self.udf), bridge.warned)
         self.udf.preprocess()
+        results, params = values_of(self.udf, "results"), values_of(self.udf, "params")
         # User code that kept a whole buffer may write to it at any time.
         held = frozenset(
             name
@@ -75,7 +81,6 @@ class PartitionTask:
         #: The same of tiles in the staging memory of a worker with a device.
         self.give_staged: Callable[..., Any] | None = None
         if self.device is not None:
-            results = self.udf.results.__dict__
             self.give, self.give_staged = self.device.giver(results, frames, run.slice_shapes)
         elif bridge.tiles is not None:
             bridge.tiles.clear()
@@ -83,7 +88,7 @@ class PartitionTask:
         self.partition = (start, stop)
         self.bindings: list[Binding] = [
             (
-                self.udf.results.__dict__,
+                results,
                 sys.intern(name),
                 array,
                 self.buffers[name].kind,
@@ -94,7 +99,7 @@ class PartitionTask:
             if self.device is None or not self.device.is_moved(name)
         ]
         self.bindings += [
-            (self.udf.params.__dict__, sys.intern(name), view, kinds[name][0], False, False)
+            (params, sys.intern(name), view, kinds[name][0], False, False)
             for name, view in aux.items()
         ]
         self.aux = aux
@@ -105,13 +110,14 @@ class PartitionTask:
         self.meta._cursor = None
         # User code may have set the shape of what it was shown.
         self.arrays = _in_shape(self.buffers, self.arrays, self.bridge.shape, self.partition)
-        self.udf.results.__dict__.update(views(self.arrays))
-        self.udf.params.__dict__.update(self.aux)
+        values_of(self.udf, "results").update(views(self.arrays))
+        values_of(self.udf, "params").update(self.aux)
         if self.device is not None:
             self.device.end()
         elif self.bridge.tiles is not None:
             self.bridge.tiles.clear()
         self.udf.postprocess()
+        values_of(self.udf, "results")
         arrays = self.arrays if self.device is None else self.device.export(self.arrays)
         self.udf.cleanup()
         if self.device is not None:
