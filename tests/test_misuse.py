@@ -1,7 +1,10 @@
 """Each misuse gives an error that names the culprit and the way out; nothing hangs or dies."""
 
+import warnings
+
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import (
@@ -12,6 +15,7 @@ from framefold.exceptions import (
     UDFError,
 )
 from framefold.udf import UDF
+from framefold.warnings import IgnoredReturnWarning
 
 
 class Nav(UDF):
@@ -382,6 +386,38 @@ def test_merge_that_returns_results_is_told_to_write_them(ctx):
             dest.x[:] = src.x
             return dest
 
+    class ReturningSum(Nav):
+        def merge(self, dest, src):
+            return dest.x + src.x, None
+
+    class ReturningOut(Nav):
+        def merge(self, dest, src):
+            return np.add(dest.x, src.x, out=dest.x)
+
     with pytest.raises(UDFError, match=r"Returning\.merge returned a dict, .* write into dest"):
         ctx.run_udf(ff.example_scan(), Returning())
-    assert ctx.run_udf(ff.example_scan(), ReturningDest())["x"].data.all()
+    with pytest.raises(UDFError, match=r"ReturningSum\.merge returned a tuple"):
+        ctx.run_udf(ff.example_scan(), ReturningSum())
+    for udf in (ReturningDest(), ReturningOut()):
+        assert ctx.run_udf(ff.example_scan(), udf)["x"].data.all()
+
+
+@pytest.mark.parametrize("name", ["process_frame", "process_tile", "process_partition"])
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_what_is_returned_and_not_written_warns_once(executor, name, tmp_path):
+    class Base(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+    returning = type("Returning", (Base,), {name: lambda self, data: data.sum()})
+    writing = type("Writing", (Base,), {name: lambda self, data: np.add(1, 1, self.results.x)})
+    with shared(executor, cpus=2) as ctx:
+        dataset = ctx.load("memory", data=np.ones((4, 5, 6, 7)), num_partitions=4)
+        for out in ({}, {"out": tmp_path / "out.zarr"}):
+            words = rf"Returning\.{name} returned float.*ignored: .*self\.results\.x\[:\] ="
+            with pytest.warns(IgnoredReturnWarning, match=words) as warned:
+                ctx.run_udf(dataset, returning(), **out)
+            assert [each.filename for each in warned] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (ctx.run_udf(dataset, writing())["x"].data == 2).all()

@@ -19,6 +19,10 @@ class UseDiscouragedWarning(FutureWarning):
     """Something still works that new code should not use."""
 
 
+class IgnoredReturnWarning(UserWarning):
+    """A function returned something in place of writing it into result buffers."""
+
+
 class DataSetWarning(UserWarning):
     """Something about a data set is odd, and no error; shown when it is opened."""
 

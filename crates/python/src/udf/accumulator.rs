@@ -134,6 +134,8 @@ pub(super) struct Task {
     packed: Scratch,
     /// What tells the partitions to come that it does.
     writes: Arc<AtomicBool>,
+    /// Whether it returned something, which is noted once.
+    returned: bool,
 }
 
 impl Task {
@@ -171,6 +173,7 @@ impl Task {
             own: writes.load(Ordering::Relaxed).then(Scratch::new),
             packed: Scratch::new(),
             writes,
+            returned: false,
         })
     }
 
@@ -198,6 +201,16 @@ impl Task {
         self.bindings.iter_mut().try_for_each(|binding| binding.check_kept(py))
     }
 
+    /// Calls the user's function, and notes if it returns something.
+    fn call(&mut self, py: Python<'_>, argument: &Py<PyAny>) -> PyResult<()> {
+        let returned = call(py, &self.process, argument)?;
+        if self.returned || returned.is_none() {
+            return Ok(());
+        }
+        self.returned = true;
+        self.task.call_method1(py, intern!(py, "note_returned"), (returned,)).map(drop)
+    }
+
     /// Processes the tile that `show` makes, given the dtype.
     fn process_tile<'py>(
         &mut self,
@@ -209,7 +222,7 @@ impl Task {
         let shown = self.bindings.iter_mut().try_for_each(|b| b.show_tile(py, position));
         let processed = shown
             .and_then(|()| show(self.descr.bind(py)))
-            .and_then(|tile| call(py, &self.process, &tile.unbind()));
+            .and_then(|tile| self.call(py, &tile.unbind()));
         processed.map_err(|exception| {
             let (frames, place) = (&position.frames, position.sig.origin());
             let frames = format!("frames {} to {}", frames.start, frames.end - 1);
@@ -232,7 +245,7 @@ impl Task {
             let views = self.bindings.iter_mut().try_for_each(|b| b.show_frame(py, in_partition));
             views
                 .and_then(|()| pixels.frame(self.descr.bind(py), i, &mut shown))
-                .and_then(|frame| call(py, &self.process, frame))
+                .and_then(|frame| self.call(py, frame))
                 .map_err(|exception| self.failed(py, exception, format!("frame {index}")))?;
         }
         Ok(())
@@ -319,9 +332,9 @@ impl Task {
             views
                 .and_then(|()| match frames.next() {
                     Some(frame) if self.own.is_some() => {
-                        call(py, &self.process, &own_copy(&frame?)?.unbind())
+                        self.call(py, &own_copy(&frame?)?.unbind())
                     }
-                    Some(frame) => call(py, &self.process, &frame?.unbind()),
+                    Some(frame) => self.call(py, &frame?.unbind()),
                     None => Err(PyRuntimeError::new_err("a tile has too few frames")),
                 })
                 .map_err(|exception| self.failed(py, exception, format!("frame {index}")))?;
@@ -339,7 +352,11 @@ fn own_copy<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// Calls `function` with one argument.
-fn call(py: Python<'_>, function: &Py<PyAny>, argument: &Py<PyAny>) -> PyResult<()> {
+fn call<'py>(
+    py: Python<'py>,
+    function: &Py<PyAny>,
+    argument: &Py<PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: both are live objects, and a null pointer ends the arguments. Unlike a call with a
     // tuple of arguments, this makes no object.
     unsafe {
@@ -348,6 +365,6 @@ fn call(py: Python<'_>, function: &Py<PyAny>, argument: &Py<PyAny>) -> PyResult<
             argument.as_ptr(),
             null_mut::<ffi::PyObject>(),
         );
-        Bound::from_owned_ptr_or_err(py, result).map(drop)
+        Bound::from_owned_ptr_or_err(py, result)
     }
 }

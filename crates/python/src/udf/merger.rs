@@ -85,8 +85,9 @@ impl Merger for RowsMerger {
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         let frames = &partition.frames;
         let taken = attached(|py| {
-            self.task.call_method1(py, intern!(py, "note_merged"), (frames.start, frames.end))?;
             let arrays = buffers(py, partial)?.into_bound(py);
+            let arguments = (frames.start, frames.end, &arrays);
+            self.task.call_method1(py, intern!(py, "note_merged"), arguments)?;
             let native = |(name, _): &(String, _)| native_from_numpy(&arrays.get_item(name)?);
             self.rows.iter().map(native).collect::<PyResult<Vec<_>>>()
         });

@@ -5,20 +5,22 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._telling import tell
 from framefold.common.buffers import ArrayWithMask, OverScan
 from framefold.exceptions import UDFError
-from framefold.udf.base import UDF
+from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import MergeData, UDFData, declare, share, values_of
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.declarations import declared_as_planned
 from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
 from framefold.udf.engine.results import final_results
+from framefold.udf.engine.returned import RETURNED, are_results, is_lost
+from framefold.warnings import IgnoredReturnWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,9 +135,24 @@ class MergeTask:
         ]
         return arrays, self.merged
 
-    def note_merged(self, start: int, stop: int) -> None:
+    def note_merged(self, start: int, stop: int, partial: Arrays) -> None:
         """Know that the engine has merged the selected frames ``start`` to ``stop``."""
+        self._without_returned(partial)
         self.merged[start:stop] = True
+
+    def _without_returned(self, partial: Arrays) -> Arrays:
+        """The buffers of a partial result; warns, once for a run, if results were returned."""
+        if RETURNED not in partial:
+            return partial
+        if RETURNED not in self.bridge.warned:
+            self.bridge.warned.add(RETURNED)
+            method = PROCESS_METHODS[self.bridge.method]
+            tell(
+                f"{self.bridge.name}.{method} returned {partial[RETURNED]}, which is ignored: "
+                f"write into result buffers, as in self.results.{next(iter(self.buffers))}[:] = …",
+                IgnoredReturnWarning,
+            )
+        return {name: array for name, array in partial.items() if name != RETURNED}
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""
@@ -146,7 +163,7 @@ class MergeTask:
         }
         warned = self.bridge.warned
         dest = MergeData("result buffer", parts, warned)
-        src = MergeData("result buffer", partial, warned)
+        src = MergeData("result buffer", self._without_returned(partial), warned)
         for side in (dest, src):
             declare(side, self.buffers)
         merge: Callable[..., Any] = self.udf.merge
@@ -158,7 +175,7 @@ class MergeTask:
             returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
             if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
                 self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
-        if isinstance(returned, Mapping):
+        if are_results(returned) and is_lost(returned, (dest, *parts.values())):
             raise UDFError(
                 f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
                 f"returns has no effect: write into dest, as in dest.name[:] += src.name; "

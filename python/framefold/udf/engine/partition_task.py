@@ -20,6 +20,7 @@ from framefold.udf.engine.declarations import (
     processing_method,
 )
 from framefold.udf.engine.memory import Arrays, allocate, views
+from framefold.udf.engine.returned import RETURNED, is_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,14 @@ class PartitionTask:
             for name, view in aux.items()
         ]
         self.aux = aux
+        #: The type of what the function returned, if that is lost.
+        self.returned = ""
         self.meta._cursor = self.cursor  # from now on, the engine moves it from tile to tile
+
+    def note_returned(self, returned: Any) -> None:
+        """Know what the function returned first, where that is something."""
+        if is_lost(returned, values_of(self.udf, "results").values()):
+            self.returned = type(returned).__name__
 
     def finish(self) -> tuple[Arrays, int]:
         """Post-process; returns the partial result and its size in bytes."""
@@ -122,7 +130,10 @@ class PartitionTask:
         self.udf.cleanup()
         if self.device is not None:
             self.device.check_kept()
-        return arrays, sum(array.nbytes for array in arrays.values())
+        n_bytes = sum(array.nbytes for array in arrays.values())
+        if self.returned:
+            arrays = {**arrays, RETURNED: np.asarray(self.returned)}
+        return arrays, n_bytes
 
 
 def _device_partition(run: RunDescription, start: int) -> DevicePartition | None:
@@ -145,11 +156,11 @@ def _in_shape(buffers: Buffers, arrays: Arrays, shape: Shape, partition: tuple[i
     }
 
 
-def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:
+def _as_matrices(process: Callable[[Any], Any], one_frame: bool) -> Callable[[Any], Any]:
     """``process``, which then gets a ``numpy.matrix`` of one row per frame."""
 
-    def process_rows(array: npt.NDArray[Any]) -> None:
+    def process_rows(array: npt.NDArray[Any]) -> Any:
         n_frames = 1 if one_frame else len(array)
-        process(array.reshape((n_frames, -1)).view(np.matrix))
+        return process(array.reshape((n_frames, -1)).view(np.matrix))
 
     return process_rows
