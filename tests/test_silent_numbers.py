@@ -77,7 +77,15 @@ def test_results_of_map_have_to_fit(ctx, dataset, data):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"), [("int16", 63186), ("int64", np.uint64(2**64 - 1)), ("U2", "long")]
+    ("dtype", "value"),
+    [
+        ("int16", 63186),
+        ("int64", np.uint64(2**64 - 1)),
+        ("U2", "long"),
+        ([("n", "i1")], np.array((300,), [("n", "i8")])),
+        ("M8[s]", np.datetime64("2026-11-28T01:02:03.5")),
+        ("m8[s]", np.timedelta64(1500, "ms")),
+    ],
 )
 def test_results_have_to_fit_what_was_declared(ctx, dataset, dtype, value):
     class Wide(Levels):
@@ -90,8 +98,27 @@ def test_results_have_to_fit_what_was_declared(ctx, dataset, dtype, value):
         def get_results(self):
             return {"wide": np.array([value])}
 
-    with pytest.raises(UDFError, match=f"returned 'wide' with the value .*{value}.* cannot hold"):
+    lost = ".*" if isinstance(value, np.ndarray | np.datetime64 | np.timedelta64) else value
+    with pytest.raises(UDFError, match=f"returned 'wide' with the value .*{lost}.* cannot hold"):
         ctx.run_udf(dataset, Wide())
+
+
+def test_fields_of_results_are_in_the_order_of_the_declaration(ctx, dataset):
+    class Fields(Levels):
+        def get_result_buffers(self):
+            dtype = [("y", "f4"), ("x", "f4"), ("at", "M8[s]")]
+            return {"place": self.buffer(kind="nav", dtype=dtype)}
+
+        def process_frame(self, frame):
+            self.results.place[:] = (1, 2, "NaT")
+
+        def get_results(self):
+            place = self.results.place
+            return {"place": place[["x", "y", "at"]] if self.params.swapped else place.copy()}
+
+    assert (ctx.run_udf(dataset, Fields(swapped=False))["place"].data["y"] == 1).all()
+    with pytest.raises(UDFError, match=r"fields \('x', 'y', 'at'\); the declared ones are \('y'"):
+        ctx.run_udf(dataset, Fields(swapped=True))
 
 
 def test_what_is_masked_in_results_is_not_valid(ctx, dataset):
@@ -213,6 +240,12 @@ def test_a_pass_reads_no_elements_that_are_not_valid(ctx, dataset, data):
 
 
 def test_auxiliary_data_have_to_fit():
+    for dtype, value in (
+        ([("n", "i1")], np.array([(300,)], [("n", "i8")])),
+        ("m8[s]", np.array([1500], "m8[ms]")),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"AUX data hold .*, which .* cannot"):
+            UDF.aux_data(value, kind="nav", dtype=dtype)
     with pytest.raises(InvalidArgumentError, match="70000, which int16 cannot"):
         UDF.aux_data([1, 70000], kind="nav", dtype="int16")
     with pytest.raises(InvalidArgumentError, match="-1, which uint16 cannot"):

@@ -11,14 +11,22 @@ import numpy.typing as npt
 def first_lost(
     values: npt.NDArray[Any], dtype: np.dtype[Any], *, fractions: bool = True
 ) -> Any | None:
-    """The first value that becomes another one in integers, truth values or texts of ``dtype``.
+    """The first value that becomes another one in integers, truth values, texts or times.
+
+    Fields of structured arrays are assigned one by one, in their order.
 
     Parameters
     ----------
     fractions
         Whether what comes after the point counts.
     """
-    kinds = next((kinds for kinds in ("biuf", "S", "U") if values.dtype.kind in kinds), "")
+    if values.dtype.names and dtype.names:
+        fields = zip(values.dtype.names, dtype.names, strict=False)
+        lost = (first_lost(values[a], dtype[b].base, fractions=fractions) for a, b in fields)
+        return next((each for each in lost if each is not None), None)
+    kinds = next(
+        (kinds for kinds in ("biuf", "S", "U", "m", "M") if values.dtype.kind in kinds), ""
+    )
     # What else NumPy casts, it has its own words for.
     if dtype.kind not in kinds or dtype.kind == "f" or np.can_cast(values.dtype, dtype, "safe"):
         return None
@@ -26,5 +34,7 @@ def first_lost(
         cast = values.astype(dtype)
         if values.dtype.kind == "f" and not fractions:
             values = np.trunc(values)
-        lost: npt.NDArray[np.bool_] = np.asarray(cast != values)
-    return values[lost].flat[0].item() if lost.any() else None
+        differ: npt.NDArray[np.bool_] = np.asarray(cast != values)
+    if dtype.kind in "mM":
+        differ &= ~np.isnat(values)
+    return values[differ].flat[0].item() if differ.any() else None

@@ -155,6 +155,11 @@ def _checked_array(
             f"{udf}.get_results returned {name!r} with dtype {array.dtype}, which cannot become "
             f"the declared {decl.dtype} without losing information of another kind"
         )
+    if array.dtype.names and decl.dtype.names and array.dtype.names != decl.dtype.names:
+        raise InvalidResultError(
+            f"{udf}.get_results returned {name!r} with the fields {array.dtype.names}; the "
+            f"declared ones are {decl.dtype.names}, in that order, as NumPy assigns by position"
+        )
     if (lost := first_lost(array, decl.dtype)) is not None:
         raise InvalidResultError(
             f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
