@@ -236,6 +236,85 @@ def test_one_run_can_be_computed_twice_with_the_same_bits(ctx):
     assert all(same_bits(a, b) for a, b in zip(first, second, strict=True))
 
 
+class Learning(UDF):
+    """What is merged into objects: of a buffer and of the object itself, which are the same."""
+
+    def get_result_buffers(self):
+        return {
+            "found": self.buffer(kind="single", dtype=object),
+            "counts": self.buffer(kind="single", extra_shape=(2,), dtype="int64"),
+        }
+
+    def preprocess(self):
+        self.results.found[0] = self.seen = []
+        self.merge = self._merge
+
+    def process_partition(self, partition):
+        self.results.found[0] = [len(partition)]
+
+    def _merge(self, dest, src):
+        if dest.found[0] is self.seen:
+            self.seen.append(0)
+        dest.found[0].extend(src.found[0])
+        src.found[0].append("merged")
+        dest.counts[0] += 1
+
+    def merge(self, dest, src):
+        raise NotImplementedError
+
+    def get_results(self):
+        self.results.found[0].append("got")
+        return {"found": self.results.found, "counts": [self.results.counts[0], len(self.seen)]}
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_what_preprocess_sets_belongs_to_one_task(ctx, scheduler):
+    dataset = ctx.load("memory", data=scan("uint8"), sig_dims=2, num_partitions=20)
+    udf = Learning()
+    results = ctx.run_udf(dataset=dataset, udf=udf)
+    found, counts = (results[name].delayed_data for name in ("found", "counts"))
+    udf.seen.append("later")
+    for _ in range(2):
+        (both,), there = dask.compute(found, counts, scheduler=scheduler)
+        assert there.tolist() == counts.compute(scheduler=scheduler).tolist() == [20, 0]
+        assert sum(each for each in both if isinstance(each, int)) == 42
+        assert both.count(0) == 16  # those that the first task merges
+        assert both.count("got") == 1
+
+
+def test_a_task_leaves_what_it_is_given_as_it_is(ctx):
+    from framefold.executor._delayed import tasks
+
+    dataset = ctx.load("memory", data=scan("uint8"), sig_dims=2, num_partitions=20)
+    results = ctx.run_udf(dataset=dataset, udf=Learning())
+    graph = dict(results["found"].delayed_data.__dask_graph__())
+    delayed = next(value for key, value in graph.items() if str(key).startswith("framefold-run"))
+    delayed = getattr(delayed, "value", delayed)
+    parts = [tasks.process(index, delayed) for index in range(20)]
+    before = tasks.merge(0, 0, delayed, None, parts[:16])
+    merged = [[*tasks.merge(0, 16, delayed, before, parts[16:])["found"][0]] for _ in range(2)]
+    assert merged[0] == merged[1]
+    ended = [tasks.finish(0, ["found"], delayed, [[before["found"]]])[0][0][0] for _ in range(2)]
+    assert ended[0].count("got") == ended[1].count("got") == 1
+
+
+def test_negative_zeros_stay_negative(ctx):
+    class Signed(PerFrame):
+        def preprocess(self):
+            self.results.total[:] = 0.0
+            self.results.total[::2] = -0.0
+
+        def process_frame(self, frame):
+            pass
+
+        def merge(self, dest, src):
+            pass
+
+    dataset = ctx.load("memory", data=scan("uint8"), sig_dims=2)
+    total = ctx.run_udf(dataset=dataset, udf=Signed())["total"].raw_data
+    assert np.signbit(total).tolist() == [True, False] * 21
+
+
 def test_exceptions_come_back_as_themselves(ctx):
     class Failing(PerFrame):
         def process_frame(self, frame):

@@ -26,6 +26,7 @@ from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
 from framefold.executor._wire import runs
 from framefold.udf.engine import native
+from framefold.udf.engine.preprocessed import own_objects
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
@@ -179,7 +180,7 @@ def merge(
     nav = [name for name in task.arrays if task.buffers[name].kind == "nav"]
     if before is not None:
         for name in task.arrays.keys() - nav:
-            task.arrays[name][...] = before[name]
+            task.arrays[name][...] = own_objects(before[name])
     if first:
         end = run.partitions[first - 1][1]
         task.merged[:end] = delayed.valid[:end]
@@ -187,7 +188,8 @@ def merge(
     for index, parts in enumerate(partitions, first):
         start, stop = run.partitions[index]
         with noting(f"UDF {task.bridge.name}, partition {index}, merge"):
-            task.merge(start, stop, _arrays(parts[udf]))
+            partial = {name: own_objects(array) for name, array in _arrays(parts[udf]).items()}
+            task.merge(start, stop, partial)
         for name in nav:
             merged[name].append(task.arrays[name][start:stop].copy())
     return merged
@@ -202,7 +204,7 @@ def finish(
     """
     task = _merge_task(delayed.run, udf)
     for name, chunks in zip(names, merged, strict=True):
-        np.concatenate(chunks, out=task.arrays[name])
+        np.concatenate([own_objects(chunk) for chunk in chunks], out=task.arrays[name])
     task.merged[:] = delayed.valid
     with noting(f"UDF {task.bridge.name}, get_results"):
         values = task.results()

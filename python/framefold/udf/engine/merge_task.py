@@ -58,7 +58,11 @@ class MergeTask:
         self._lock = threading.RLock()
         #: Whether the object shows what `get_results` was given, and may have changed.
         self._shows_copies = False
-        self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
+        values: Mapping[str, npt.NDArray[Any]] = {}
+        if main_state is None:
+            self.udf = bridge.take(self)
+        else:
+            self.udf, values = main_state.another(bridge.udf)
         bridge.main_side = weakref.ref(self)
         main_side.enter(
             self.udf,
@@ -83,8 +87,8 @@ class MergeTask:
             self.udf.preprocess()
             values_of(self.udf, "results")
             bridge.ending = self.udf._at_end()
-        else:
-            main_state.fill(self.arrays)
+        for name, value in values.items():
+            self.arrays[name][...] = value
         if not merges:
             self.arrays = {}
             self.udf.results = UDFData("result buffer", {}, bridge.warned)
