@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 
+import numpy as np
 import pytest
 from executor_cases import UDFS, assert_same
 from process_cases import (
@@ -190,6 +191,30 @@ def test_plain_dask_is_left_alone(local):  # noqa: F811
     with pytest.raises(ValueError, match="No clients"):
         distributed.default_client()
     assert dask.delayed(os.getpid)().compute() == os.getpid()
+
+
+def test_a_task_on_the_only_thread_runs_on_its_own_cluster(inline):  # noqa: F811
+    data = np.arange(24.0).reshape(6, 2, 2)
+
+    def task():
+        with ff.Context.make_with("dask-integration") as ctx:
+            dataset = ctx.load("memory", data=data, num_partitions=3)
+            with ctx.run_udf_iter(dataset, Level()) as steps:
+                next(steps)
+            levels = [ctx.run_udf(dataset, Level(n))["level"].data.tolist() for n in range(2)]
+            return levels, ctx.executor.run_function(abs, -3), ctx.executor.map(abs, [-4])
+
+    sums = data.sum(axis=(1, 2))
+    expected = [sums.tolist(), (sums + 1).tolist()], 3, [4]
+    with DaskJobExecutor.make_local(cluster_spec(1)) as executor:
+        client = executor.client
+        tasks = [client.submit(task, pure=False) for _ in range(3)]
+        assert [each.result(60) for each in tasks] == [expected] * 3
+        del tasks
+        ctx = ff.Context(executor=executor)
+        run = frames(inline), [Level()]
+        assert_same(ctx.run_udf(*run), inline.run_udf(*run))
+        assert client.submit(abs, -5).result(60) == 5
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import _thread
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.arrays.cuda.placement import Workers, devices_by_default
@@ -239,14 +239,22 @@ class DaskJobExecutor(JobExecutor):
     def run_function(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """What a function returns on any worker."""
         self.check_open()
-        result: T = self.client.submit(fn, *args, pure=False, **kwargs).result()
+        with self._waiting():
+            result: T = self.client.submit(fn, *args, pure=False, **kwargs).result()
         return result
 
     def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
         """What a function returns for each entry, on any workers, in order."""
         self.check_open()
-        results: list[T] = self.client.gather(self.client.map(fn, list(iterable), pure=False))
+        with self._waiting():
+            results: list[T] = self.client.gather(self.client.map(fn, list(iterable), pure=False))
         return results
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Waiting for workers within, perhaps in a task of one of them."""
+        from framefold.executor._dask.within import on_leave
+
+        return on_leave(self.client)
 
     def run_each_worker(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
         """What a function returns on each worker that is there now, by name."""

@@ -18,6 +18,7 @@ from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask.feed import Feed
 from framefold.executor._dask.memory import machine
 from framefold.executor._dask.messages import lost_scheduler
+from framefold.executor._dask.within import Leave
 from framefold.executor._dask.work import ShippedRun
 from framefold.executor._dask.workers import ClusterTasks
 from framefold.executor._tasks import POLL, TaskCrew, active
@@ -60,6 +61,7 @@ class DaskCrew(TaskCrew):
         #: Changes of parameters that are on their way.
         self._n_sending = 0
         self._feed: Feed | None = None
+        self._leave: Leave | None = None
         scheduler: Any = self._client.scheduler
         self._address = scheduler.address
 
@@ -91,6 +93,13 @@ class DaskCrew(TaskCrew):
         if not complete:
             self._run.plan.cancel()
             self._tasks.stop("the run was cancelled")
+        try:
+            self._end(complete)
+        finally:
+            if self._leave is not None:
+                self._leave.end()
+
+    def _end(self, complete: bool) -> None:
         if self._feed is None:
             return
         ended: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -104,6 +113,7 @@ class DaskCrew(TaskCrew):
     def _start(self) -> None:
         run = self._run
         self.executor.check_open()
+        self._leave = Leave(self._client)
         wait_for_held(run.dataset, self._client, self.check)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
