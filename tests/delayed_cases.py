@@ -5,6 +5,7 @@ import time
 import numpy as np
 
 from framefold.udf import UDF
+from framefold.udf.masks import ApplyMasksUDF
 
 NAV, SIG = (6, 7), (10, 12)
 
@@ -107,6 +108,37 @@ def everything(data):
     """That, with AUX data for a scan like ``data``."""
     gain = np.arange(np.prod(NAV), dtype="float32").reshape(NAV) / 11
     return Everything(gain=Everything.aux_data(gain, kind="nav"))
+
+
+class Weighing(UDF):
+    """The mean of all weights: an array, arrays in lists, and AUX data."""
+
+    def get_result_buffers(self):
+        return {"mean": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        params = self.params
+        weights = [params.weights, *params.others["more"], params.aux]
+        self.results.mean[:] = np.mean([np.mean(each) for each in weights])
+
+
+def with_reused_arrays(ctx):
+    """Results of runs whose parameters are arrays that are filled anew for each: 1, 2 and 3."""
+    dataset = ctx.load("memory", data=np.ones((6, 4, 4), dtype="float32"), num_partitions=3)
+    weights, lazy = np.zeros((4, 4)), []
+    for value in (1, 2, 3):
+        weights[:] = value
+        aux = Weighing.aux_data(weights, kind="sig", dtype="float64")
+        weighing = Weighing(weights=weights, others={"more": [weights]}, aux=aux)
+        masks = ApplyMasksUDF(lambda: weights[np.newaxis] / 16)
+        of_both = ctx.run_udf(dataset, [weighing, masks])
+        lazy += [next(iter(results.values())).delayed_data for results in of_both]
+    return lazy
+
+
+def assert_each_has_its_own(arrays):
+    assert [array.tolist() for array in arrays[::2]] == [[n] * 6 for n in (1, 2, 3)]
+    assert [array.ravel().tolist() for array in arrays[1::2]] == [[n] * 6 for n in (1, 2, 3)]
 
 
 def assert_same(found, expected, what):

@@ -8,7 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from dask_scripts import run_script
-from delayed_cases import NAV, SIG, PerFrame, Slow, Total, everything, same_bits, scan, some
+from delayed_cases import (
+    NAV,
+    SIG,
+    PerFrame,
+    Slow,
+    Total,
+    assert_each_has_its_own,
+    everything,
+    same_bits,
+    scan,
+    some,
+    with_reused_arrays,
+)
 from known_oddities import POSITIONS_WITHOUT_DATA
 from sample_udfs import Recorder
 
@@ -75,6 +87,7 @@ import numpy as np
 import dask
 import dask.array as da
 import framefold as ff
+from delayed_cases import assert_each_has_its_own, with_reused_arrays
 
 
 class Mine(ff.UDF):  # of a script: it has to be sent along
@@ -103,19 +116,27 @@ if __name__ == "__main__":
         lazy += [each.delayed_data for of in results for each in of.values()]
         for of in inline.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()]):
             expected += of.values()
-    # Both at once, as Dask starts two processes each time.
+    lazy += with_reused_arrays(ctx)
+    # All at once, as Dask starts two processes each time.
     values = dask.compute(*lazy, scheduler="processes", num_workers=2)
-    assert len(values) == 6
-    for array, wanted in zip(values, expected, strict=True):
+    assert len(values) == 12
+    for array, wanted in zip(values[:6], expected, strict=True):
         assert array.tobytes() == wanted.data.tobytes()
+    assert_each_has_its_own(values[6:])
     print("the same")
 """
 
 
 def test_other_processes(tmp_path):
-    done = run_script(tmp_path, SCRIPT)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    done = run_script(tmp_path, SCRIPT, paths=[folder])
     assert done.returncode == 0, done.stderr
     assert done.stdout == "the same\n"
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_arrays_are_filled_anew_for_the_next_run(ctx, scheduler):
+    assert_each_has_its_own(dask.compute(*with_reused_arrays(ctx), scheduler=scheduler))
 
 
 CLUSTER = """

@@ -22,7 +22,9 @@ from framefold.run.results import UDFResultDict
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
 from framefold.udf.data import UDFData
+from framefold.udf.engine.changes import own_values
 from framefold.udf.engine.declarations import Buffers
+from framefold.udf.engine.main_side import twin
 from framefold.udf.engine.native import declared_by, leave_behind
 from framefold.udf.engine.preprocessed import MainSideState
 from framefold.udf.native import as_udf
@@ -100,11 +102,13 @@ class DelayedJobExecutor(JobExecutor):
         declared = [_result_buffers(run, index) for index in range(len(run.udfs))]
         if not all(declared):
             return None
+        given = run.udfs
+        _own_parameters(run)
         for bridge in run.bridges:
             if bridge is not None:
                 _preprocess(run, bridge)
         delayed = DelayedRun(run, tells=progress is not None)
-        for udf, bridge in zip(run.udfs, run.bridges, strict=True):
+        for udf, bridge in zip(given, run.bridges, strict=True):
             if bridge is None:
                 leave_behind(udf, run.dataset, run.roi, [], delayed.valid)
         return _results(delayed, declared, progress)
@@ -144,6 +148,15 @@ def _result_buffers(run: Run, index: int) -> Buffers:
         }
     declared = declared_by(udf, run.dataset, run.roi) if bridge is None else bridge.declared
     return {name: decl for name, decl in declared.items() if decl.use != "private"}
+
+
+def _own_parameters(run: Run) -> None:
+    """Go on with copies of arrays among the parameters: their owner may fill them anew."""
+    # Results of native kernels are finished by what the run has in its list.
+    run.udfs = tuple(map(twin, run.udfs))
+    for udf, bridge in zip(run.udfs, run.bridges, strict=True):
+        recipe = udf if bridge is None else bridge.udf
+        recipe._kwargs = own_values(recipe._kwargs)
 
 
 def _preprocess(run: Run, bridge: Bridge) -> None:

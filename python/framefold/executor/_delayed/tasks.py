@@ -11,7 +11,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,11 @@ class DelayedRun:
         self._lock = threading.Lock()
         self._shipment = run if isinstance(run, runs.Shipment) else None
         self._run = None if isinstance(run, runs.Shipment) else run
+        #: What is sent beside the data set, as it is now: parameters may change before they are.
+        self._rest: bytes | None = None
+        if self._run is not None:
+            with suppress(Exception):  # it is an error if the run is sent
+                self._rest = runs.pickle_rest(self._run)
         #: How many partitions were processed in this process.
         self.n_processed = 0
         _here.setdefault(self.key, self)
@@ -109,7 +114,7 @@ class DelayedRun:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._shipment is None:
             run = self.run
-            self._shipment = runs.Shipment.of(run, run.dataset._for_tasks())
+            self._shipment = runs.Shipment.of(run, run.dataset._for_tasks(), self._rest)
         return _received, (self.key, self._shipment, self._tells)
 
 

@@ -106,11 +106,11 @@ class Shipment(NamedTuple):
     rest: bytes
 
     @classmethod
-    def of(cls, run: Run, dataset: Any) -> Shipment:
-        """What to send of a run, as :func:`ship`."""
+    def of(cls, run: Run, dataset: Any, rest: bytes | None = None) -> Shipment:
+        """What to send of a run, as :func:`ship`; ``rest`` if that is pickled already."""
 
         def pack(contents: dict[str, Any]) -> tuple[bytes, bytes]:
-            return packed(contents.pop("dataset")), packed(contents)
+            return packed(contents.pop("dataset")), packed(contents) if rest is None else rest
 
         pickled = ship(run, dataset, pack)
         return cls(VERSION, environment(), fingerprint(run), *pickled)
@@ -126,6 +126,16 @@ class Shipment(NamedTuple):
         run = plan({**pickle.loads(self.rest), "dataset": dataset})
         found = fingerprint(run)
         return run, None if found == self.fingerprint else difference(self.fingerprint, found)
+
+
+def pickle_rest(run: Run) -> bytes:
+    """What :meth:`Shipment.of` sends beside the data set."""
+
+    def pack(contents: dict[str, Any]) -> bytes:
+        del contents["dataset"]
+        return packed(contents)
+
+    return ship(run, None, pack)
 
 
 def ship_changes(run: Run, changes: Changes, pack: Callable[[Any], T]) -> T:

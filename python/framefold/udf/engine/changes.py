@@ -7,8 +7,9 @@ when a worker hears of a change, as long as that is before it gets partitions fo
 
 from __future__ import annotations
 
+import operator
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -104,8 +105,21 @@ class HandedOut:
 
 
 def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """New values, with copies of arrays, which their owner may fill anew for the next change."""
+    """Values with copies of arrays, also of those in lists, which their owner may fill anew."""
     return {
-        name: value.copy() if type(value) is np.ndarray else value
+        name: _each_array(value, lambda array: array.copy("A"))
         for name, value in parameters.items()
     }
+
+
+def _each_array(value: Any, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
+    """The value, with changed arrays; what has none is the same object."""
+    if type(value) is np.ndarray:
+        return change(value)
+    if type(value) not in (dict, list, tuple):
+        return value
+    entries = list(value.values() if type(value) is dict else value)
+    changed = [_each_array(entry, change) for entry in entries]
+    if all(map(operator.is_, changed, entries)):
+        return value
+    return dict(zip(value, changed, strict=True)) if type(value) is dict else type(value)(changed)
