@@ -96,3 +96,39 @@ def test_executors_do_not_matter(inline, tmp_path, dtype, executor):
             expected, found = run(inline, here, alone=False), run(ctx, there, alone=False)
             for key, value in expected.items():
                 assert np.array_equal(value, found[key], equal_nan=True), key
+
+
+class MeansOfParameters(ff.UDF):
+    """The last bits of means depend on how arrays are laid out in memory."""
+
+    def get_result_buffers(self):
+        n = len(self.params.arrays)
+        return {
+            "here": self.buffer(kind="nav", extra_shape=(n,), dtype="float32"),
+            "merged": self.buffer(kind="single", extra_shape=(n,), dtype="float32"),
+        }
+
+    def process_frame(self, frame):
+        self.results.here[:] = [np.mean(array) for array in self.params.arrays]
+
+    def merge(self, dest, src):
+        dest.here[:] = src.here
+        dest.merged[:] = [np.mean(array) for array in self.params.arrays]
+
+
+@pytest.mark.parametrize("executor", [("processes", {"cpus": 2}), ("delayed", {})])
+def test_views_of_arrays_are_parameters(inline, executor):
+    values = RNG.normal(300, 20, (9, 61, 43, 9)).astype("float32")
+    views = [view for each in values for view in (each[:, ::-1], each[:, :7], each[..., ::2])]
+    views = [view for view in views if np.mean(view) != np.mean(view.copy())]
+    assert views
+    frames = np.zeros((4, 2, 2))
+    name, options = executor
+    if name == "delayed":
+        pytest.importorskip("dask.array")
+    with shared(name, **options) as ctx:
+        udf = MeansOfParameters(arrays=views)
+        expected = inline.run_udf(inline.load("memory", data=frames), udf)
+        found = ctx.run_udf(ctx.load("memory", data=frames), udf)
+        for key in expected:
+            assert np.array_equal(found[key].data, expected[key].data), key

@@ -112,6 +112,14 @@ def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def laid_out_to_travel(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with arrays laid out as pickles do: the last bit of a sum depends on strides."""
+    return {
+        name: _each_array(value, lambda array: array if array.flags.forc else array.copy("C"))
+        for name, value in parameters.items()
+    }
+
+
 def _each_array(value: Any, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
     """The value, with changed arrays; what has none is the same object."""
     if type(value) is np.ndarray:

@@ -16,6 +16,7 @@ from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
+from framefold.udf.engine.changes import laid_out_to_travel
 
 Buffers = dict[str, BufferDeclaration]
 
@@ -271,7 +272,8 @@ def recipe_of(udf: UDF) -> UDF:
     """A clean copy of a UDF, which makes the same copies as that does.
 
     What the constructor passes on for the copy may be something else than what it was given; the
-    copies for partitions all begin with the latter, wherever they are made.
+    copies for partitions all begin with the latter, wherever they are made, with arrays laid out as
+    those are that are sent there.
 
     Raises
     ------
@@ -286,5 +288,5 @@ def recipe_of(udf: UDF) -> UDF:
             f"parameters on to it, as keyword arguments"
         )
     copy = udf.copy()
-    copy._kwargs = udf._kwargs
+    copy._kwargs = laid_out_to_travel(udf._kwargs)
     return copy

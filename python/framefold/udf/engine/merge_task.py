@@ -66,7 +66,7 @@ class MergeTask:
         bridge.main_side = weakref.ref(self)
         main_side.enter(
             self.udf,
-            params={**self.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
+            params={**bridge.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
             meta=bridge.meta(
                 tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
             ),
