@@ -422,6 +422,24 @@ def test_a_run_that_is_sent_back_is_the_same(ctx):
     assert pickle.loads(pickle.dumps(delayed)) is delayed
 
 
+def test_results_are_pickled_and_computed_elsewhere(inline, ctx):
+    data = scan("uint16")
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+    results = pickle.dumps(ctx.run_udf(dataset, everything(data)))
+    code = (
+        "import pickle, sys\n"
+        "results = pickle.load(sys.stdin.buffer)\n"
+        "first = next(iter(results.values()))\n"
+        "assert first.data is not None\n"
+        "assert all(each._raw is not None for each in results.values())\n"
+        "pickle.dump(results, sys.stdout.buffer)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=results, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    expected = inline.run_udf(dataset, everything(data))
+    assert_same(pickle.loads(done.stdout), expected, "from another process")
+
+
 def test_dask_is_only_imported_where_it_is_needed():
     code = (
         "import sys, framefold as ff, numpy as np\n"

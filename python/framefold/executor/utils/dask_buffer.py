@@ -67,6 +67,13 @@ class DaskResultBufferWrapper(BufferWrapper):
         #: All results of the UDF. Those without another reference need not be computed.
         self._siblings: list[weakref.ref[DaskResultBufferWrapper]] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        there = [sibling() for sibling in self._siblings]
+        return {**vars(self), "_siblings": [each for each in there if each is not None]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _siblings=[weakref.ref(each) for each in state["_siblings"]])
+
     @property
     def delayed_raw_data(self) -> da.Array:
         """:attr:`raw_data` as a Dask array."""
