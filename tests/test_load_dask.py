@@ -221,6 +221,23 @@ def test_dtypes(ctx, dtype):
     assert np.array_equal(picked.reshape(data.shape), data)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("longdouble", "wider than frames can hold; convert it with astype\\('float64'\\)"),
+        ("clongdouble", "wider than frames can hold; convert it with astype\\('complex128'\\)"),
+        ("M8[s]", "frames hold bools, integers, floats or complex numbers"),
+    ],
+)
+def test_dtypes_that_frames_cannot_hold(ctx, dtype, message):
+    data = np.zeros((4, 5, 6, 7), dtype)
+    if data.dtype.kind in "fc" and data.dtype.itemsize == 8 << (data.dtype.kind == "c"):
+        pytest.skip("long doubles are doubles here")
+    for given in (("memory", data), ("dask", da.from_array(data, chunks=2))):
+        with pytest.raises(InvalidArgumentError, match=message):
+            ctx.load(*given, sig_dims=2)
+
+
 @pytest.mark.parametrize("sig_dims", [1, 2, 3, 4])
 def test_axes(ctx, sig_dims):
     data = np.arange(4 * 5 * 6 * 7, dtype="float64").reshape(4, 5, 6, 7)

@@ -55,7 +55,7 @@ def load_memory(
     if sig_shape is not None:
         sig_shape = lengths("sig_shape", sig_shape)
     if is_sparse(data):
-        _check_dtype(data.dtype)
+        check_dtype("data", data.dtype)
         nav, sig = _sparse_axes(data, datashape, sig_dims, nav_shape, sig_shape)
         grid = _grid(nav, nav_shape, sync_offset)
         if sparse is not False:
@@ -64,7 +64,7 @@ def load_memory(
         sig_dims, sig_shape = len(sig), None
     else:
         array = np.asanyarray(data)
-        _check_dtype(array.dtype)
+        check_dtype("data", array.dtype)
         if datashape is not None and datashape != array.shape:
             _check_size("datashape", datashape, array.shape)
             array = array.reshape(datashape)
@@ -242,10 +242,17 @@ def _grid(
     return nav_shape
 
 
-def _check_dtype(dtype: np.dtype[Any]) -> None:
-    if dtype.kind not in "biufc" or dtype.itemsize > 16:
+def check_dtype(what: str, dtype: np.dtype[Any]) -> None:
+    """Raise if frames cannot hold it."""
+    if dtype.kind not in "biufc":
         raise InvalidArgumentError(
-            f"data has dtype {dtype}; frames hold bools, integers, floats or complex numbers"
+            f"{what} has dtype {dtype}; frames hold bools, integers, floats or complex numbers"
+        )
+    widest = np.dtype("complex128" if dtype.kind == "c" else "float64")
+    if dtype.itemsize > widest.itemsize:
+        raise InvalidArgumentError(
+            f"{what} has dtype {dtype}, which is wider than frames can hold; convert it with "
+            f"astype({widest.name!r})"
         )
 
 

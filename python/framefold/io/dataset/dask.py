@@ -15,6 +15,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.optional import require
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from framefold.io.dataset._arrays import check_dtype
 from framefold.io.dataset._chunks import ChunkReader, Layout, given_blocks, held_by_cluster
 from framefold.io.dataset.base import DataSet
 
@@ -266,11 +267,7 @@ def _check_array(array: da.Array, sig_dims: Any) -> None:
             f"the Dask array of shape {array.shape} has chunks {array.chunks}, of which some have "
             f"no element; leave them out"
         )
-    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16:
-        raise InvalidArgumentError(
-            f"the Dask array has dtype {array.dtype}; frames hold bools, integers, floats or "
-            f"complex numbers"
-        )
+    check_dtype("the Dask array", array.dtype)
 
 
 def _reordered(array: da.Array, sig_dims: int) -> da.Array:
