@@ -559,3 +559,23 @@ def test_an_origin_from_a_centre_of_mass(here):
 def test_origins_that_cannot_be_fitted(positions, options, words):
     with pytest.raises(InvalidArgumentError, match=words):
         ff.fit_origin(positions, **options)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize("clip", [None, 4.0])
+def test_frames_without_intensity_are_not_fitted(here, share, clip):
+    rng = np.random.default_rng(29)
+    truth = 8 + np.stack(np.indices((9, 8)), axis=-1) // 2
+    data = np.zeros((9, 8, *SIG), np.uint16)
+    blank = rng.random((9, 8)) < share
+    for position in np.argwhere(~blank):
+        data[(*position, *truth[tuple(position)])] = 7
+    com = here.run_udf(here.load("memory", data=data), ff.CoMUDF(cy=0, cx=0))
+    fit = ff.fit_origin(com, "plane", clip=clip)
+    expected = ff.fit_origin(truth, "plane", clip=clip, weights=~blank)
+    np.testing.assert_allclose(fit.origin, expected.origin, atol=1e-5)
+    assert not fit.used[blank].any()
+    assert np.isnan(fit.residual[blank]).all()
+    # Shifts of 0 are measured if all are.
+    still = here.run_udf(here.load("memory", data=np.ones((3, 4, 5, 5))), ff.CoMUDF())
+    assert ff.fit_origin(still, "plane").used.all()

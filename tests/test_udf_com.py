@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from framefold.udf.com import (
     guess_corrections,
     magnitude,
 )
+from framefold.warnings import NoIntensityWarning
 
 NAMES = ["raw_shifts", "raw_com", "field", "field_y", "field_x"]
 NAMES += ["regression", "magnitude", "divergence", "curl"]
@@ -133,6 +135,7 @@ def test_the_pass_over_the_data_is_native(ctx, dataset):
     assert "CoMUDF: by tile, dense, uint16, as it is" in ctx.explain(dataset, udf)
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.NoIntensityWarning")
 @pytest.mark.parametrize("regression", [-1, 0, 1])
 def test_a_frame_without_intensity_is_not_shifted(ctx, data, com, regression):
     data = data.copy()
@@ -141,6 +144,27 @@ def test_a_frame_without_intensity_is_not_shifted(ctx, data, com, regression):
     result = ctx.run_udf(dataset, com.with_params(cy=2, cx=3, regression=regression))
     assert np.array_equal(result["raw_com"].data[2, 3], [2, 3])
     assert np.array_equal(result["raw_shifts"].data[2, 3], [0, 0])
+
+
+@pytest.mark.parametrize("regression", [-1, 0, 1, np.ones((3, 2))])
+def test_frames_without_intensity_in_a_regression_are_counted(ctx, data, com, regression):
+    data = data.copy()
+    data[2, 3:5] = 0
+    roi = np.ones((6, 7), dtype=bool)
+    udf = com.with_params(cy=2, cx=3, scan_rotation=20, flip_y=True, regression=regression)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        roi[0] = False
+        ctx.run_udf(ctx.load("memory", data=data), udf, roi=roi)
+        fits = isinstance(regression, int) and regression >= 0
+        assert [warning.category for warning in told] == [NoIntensityWarning] * fits
+        assert not fits or "2 of 35 frames" in str(told[0].message)
+        told.clear()
+        roi[2, 3:5] = False
+        ctx.run_udf(ctx.load("memory", data=data), udf, roi=roi)
+        # Shifts of 0 are measured if all are.
+        ctx.run_udf(ctx.load("memory", data=np.zeros_like(data)), udf)
+    assert not told
 
 
 def test_a_frame_with_nan_does_not_spoil_the_regression(ctx, data, com):

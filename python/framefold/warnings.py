@@ -31,6 +31,10 @@ class MissingFramesWarning(UserWarning):
     """Positions of the scan that a run takes part in, or that are written, have no data."""
 
 
+class NoIntensityWarning(UserWarning):
+    """Frames whose centre of mass is exactly at the reference take part in a regression."""
+
+
 class DetectorWarning(UserWarning):
     """A virtual detector or a mask covers no pixel, or has its centre outside of the frames."""
 

@@ -16,6 +16,7 @@ from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf._blank import tell_of_blank
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf._vector_field import (
     GuessResult,
@@ -107,7 +108,10 @@ class CoMUDF(UDF):
     regression
         One of :class:`RegressionOptions`, fitted to the frames of this run; or an array of
         shape ``(3, 2)`` to subtract, such as the ``regression`` of a reference measurement.
-        A fit to the data themselves can also take away what was to be measured.
+        A fit to the data themselves can also take away what was to be measured. Frames without
+        intensity take part as shifts of 0, of which
+        :class:`~framefold.warnings.NoIntensityWarning` says how many there are; leave them out by
+        a ROI.
     shifts
         How far the reference position is moved, in pixels: (dy, dx) for all frames, or an array
         of shape ``(*nav, 2)`` or ``(positions, 2)`` with one pair for each position of the scan,
@@ -470,6 +474,9 @@ class CoMUDF(UDF):
                 axis=-1,
             )
         known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(field).all(axis=-1))
+        fit = _regression(params.regression)
+        if isinstance(fit, RegressionOptions) and fit is not RegressionOptions.NO_REGRESSION:
+            tell_of_blank(field)
         background, positions = self.get_regression(field, valid_mask=known)
         if positions is not None:
             self.apply_lin_regression(background, positions, field, known)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefold.common._masked import masked_in, refuse_masked
 from framefold.exceptions import InvalidArgumentError
+from framefold.udf._blank import at_reference
 
 __all__ = ["Model", "OriginFit", "fit_origin"]
 
@@ -80,7 +81,9 @@ def fit_origin(
         The result of a run of :class:`~framefold.udf.com.CoMUDF`, of which ``raw_com`` is taken;
         or an array of shape ``(*nav, 2)``: (y, x) in pixels of the frame. Positions with a
         number that is not finite, such as those outside of a ROI, or that is masked, such as in
-        ``masked_data`` of a result, are not used.
+        ``masked_data`` of a result, are not used. Nor are those of a result whose ``raw_shifts``
+        are exactly 0, as of frames without intensity, unless all are. Of an array, leave such
+        frames out by ``weights``.
     model
         A polynomial in the coordinates of the scan, for y and x each: ``"constant"``,
         ``"plane"`` (degree 1) or ``"parabola"`` (degree 2, all terms). Powers of an axis of the
@@ -205,23 +208,31 @@ def _terms(nav: tuple[int, ...], degree: int) -> Array:
 
 def _measured(positions: Any) -> Array:
     """The measured positions, shape ``(*nav, 2)``."""
+    blank: npt.NDArray[np.bool_] = np.zeros((), dtype=bool)
     if isinstance(positions, Mapping):
         if "raw_com" not in positions:
             raise InvalidArgumentError(
                 f"the result has {', '.join(map(str, positions))}, but no 'raw_com'; pass the "
                 f"result of CoMUDF, or an array of positions"
             )
+        blank = at_reference(_values(positions.get("raw_shifts", ())))
         positions = positions["raw_com"]
-    # Result buffers know where there is no result.
-    if hasattr(positions, "raw_data"):
-        positions = getattr(positions, "data", positions)
+    positions = _values(positions)
     array = np.asarray(positions)
     if array.dtype.kind not in "iuf" or array.ndim < 2 or array.shape[-1] != 2 or not array.size:
         raise InvalidArgumentError(
             f"positions have dtype {array.dtype} and shape {array.shape}; expected real numbers "
             f"of shape (*nav, 2): (y, x) for each position of the scan"
         )
-    return np.where(masked_in(positions), np.nan, array.astype(np.float64))
+    unknown = masked_in(positions)
+    if blank.shape == array.shape[:-1]:
+        unknown = unknown | blank[..., np.newaxis]
+    return np.where(unknown, np.nan, array.astype(np.float64))
+
+
+def _values(positions: Any) -> Any:
+    """The numbers of a result buffer, which knows where there is no result; or what is given."""
+    return getattr(positions, "data", positions) if hasattr(positions, "raw_data") else positions
 
 
 def _weights(weights: Any, nav: tuple[int, ...]) -> Array:
