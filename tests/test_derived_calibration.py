@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from real_files import real_file
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -49,6 +50,36 @@ def test_what_is_not_given_is_that_of_the_file():
     dataset = SimpleNamespace(metadata=known)
     assert camera_pixel_size(dataset) == ((0.5, "mrad"), (1.1, "mrad"))
     assert camera_pixel_size(dataset, camera_length=200) == ((0.25, "mrad"), (0.55, "mrad"))
+
+
+def test_bins_count_once(tmp_path):
+    ctx = ff.Context.make_with("inline")
+    # Without the file, too.
+    binned = ctx.load("memory", data=np.zeros((2, 2, 8, 8))).pipe(ff.Bin((2, 1)))
+    expected = ((0.22, "mrad"), (0.11, "mrad"))
+    assert camera_pixel_size(binned, camera_length=500, pixel_size=55) == expected
+    # Neither cropped nor turned pixels are others.
+    others = binned.pipe(ff.Crop(np.s_[1:, 2:]), ff.Flip("yx"), ff.Bin((1, 3)))
+    assert {name: others.metadata[name] for name in ("binning_y", "binning_x")} == {
+        "binning_y": 2,
+        "binning_x": 3,
+    }
+    ctx.export_dataset(binned, tmp_path / "copy.zarr")
+    copy = ctx.open(tmp_path / "copy.zarr").pipe(ff.Bin(2))
+    expected = ((0.44, "mrad"), (0.22, "mrad"))
+    assert camera_pixel_size(copy, camera_length=500, pixel_size=55) == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*leaves out:framefold.warnings.DataSetWarning")
+def test_bins_of_a_file_that_knows_its_detector(tmp_path):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.open(real_file("TVIPS/rosettasciio/test_tvips_2345_000.tvips"))
+    ctx.export_dataset(dataset, tmp_path / "copy.zarr")
+    for source in (dataset, ctx.open(tmp_path / "copy.zarr")):
+        y, x = camera_pixel_size(source, camera_length=100)
+        assert y == x == (pytest.approx(1e-5), "mrad")
+        y, x = camera_pixel_size(source.pipe(ff.Bin(2)), camera_length=100)
+        assert y == x == (pytest.approx(2e-5), "mrad")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,10 @@ quantities! {
     ImageOffsetY "image_offset_y" "nm" "Place of the first row of an image, on the specimen.";
     EnergyStep "energy_step" "eV" "Width of a channel of a spectrum.";
     EnergyOffset "energy_offset" "eV" "Energy of the first channel of a spectrum.";
-    PixelSizeX "pixel_size_x" "µm" "Width of a pixel on the detector.";
-    PixelSizeY "pixel_size_y" "µm" "Height of a pixel on the detector.";
-    BinningX "binning_x" "" "Pixels of the detector in one of the file, in a row.";
-    BinningY "binning_y" "" "Pixels of the detector in one of the file, in a column.";
+    PixelSizeX "pixel_size_x" "µm" "Width of a pixel of the detector, without binning.";
+    PixelSizeY "pixel_size_y" "µm" "Height of a pixel of the detector, without binning.";
+    BinningX "binning_x" "" "Pixels of the detector in one of a frame, in a row.";
+    BinningY "binning_y" "" "Pixels of the detector in one of a frame, in a column.";
     BitDepth "bit_depth" "" "Bits of a pixel that hold counts.";
     Threshold "threshold" "keV" "Energy that an electron must have to be counted.";
     CountsPerElectron "counts_per_electron" "" "Counts of the detector for one electron.";

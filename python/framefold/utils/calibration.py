@@ -110,8 +110,8 @@ def camera_pixel_size(
     pixel_size
         Of the detector without binning, in µm: one number, or height and width.
     binning
-        Pixels of the detector in one of the file: one number, or in a column and in a row; 1 if
-        nothing says it.
+        Pixels of the detector in one of a frame: one number, or in a column and in a row; 1 if
+        nothing says it. Stages such as ``Bin`` count in what the data set says.
 
     Returns
     -------

@@ -39,9 +39,11 @@ pub(crate) fn regrid(
             list.number(place, Some(offset).filter(|_| told));
         }
     }
-    for quantity in of_detector(from_last).filter(|_| kind == AxisKind::Sig) {
-        let value = list.get_number(quantity).map(|value| value * map.step.abs());
-        list.number(quantity, value);
+    // The size of the detector's pixels is that without binning, and stays.
+    let of_detector = of_detector(from_last).filter(|_| kind == AxisKind::Sig);
+    let n_binned = map.step.abs();
+    if let Some([_, binning]) = of_detector.filter(|_| n_binned != 1.0) {
+        list.number(binning, list.get_number(binning).unwrap_or(1.0) * n_binned);
     }
 }
 
@@ -49,17 +51,16 @@ pub(crate) fn regrid(
 pub(crate) fn forget(list: &mut MetadataList, n_axes: usize) {
     for from_last in 0..n_axes {
         list.forget_axis(AxisKind::Sig, from_last);
-        of_detector(from_last).for_each(|quantity| list.remove(quantity));
+        of_detector(from_last).into_iter().flatten().for_each(|quantity| list.remove(quantity));
     }
     list.remove(Quantity::FrameAxes);
 }
 
-/// What is known of the pixels of the detector along an axis.
-fn of_detector(from_last: usize) -> impl Iterator<Item = Quantity> {
-    let along: &[Quantity] = match from_last {
-        0 => &[Quantity::PixelSizeX, Quantity::BinningX],
-        1 => &[Quantity::PixelSizeY, Quantity::BinningY],
-        _ => &[],
-    };
-    along.iter().copied()
+/// The size of the detector's pixels along an axis, and how many of them are in one of a frame.
+fn of_detector(from_last: usize) -> Option<[Quantity; 2]> {
+    match from_last {
+        0 => Some([Quantity::PixelSizeX, Quantity::BinningX]),
+        1 => Some([Quantity::PixelSizeY, Quantity::BinningY]),
+        _ => None,
+    }
 }
