@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from itertools import product
 
@@ -151,6 +152,51 @@ def test_blocks_are_a_data_set(ctx, tmp_path):
     dark = np.full(SIG, 3, "f4")
     corrected = piped(opened, CorrectionSet(dark=dark), ff.Rebin(2))
     check(np.asarray(corrected), rebinned(array.astype("f4") - dark, 2), "corrected*")
+
+
+@pytest.fixture
+def described(ctx, tmp_path):
+    """Frames of which times and counts are known."""
+    array = numbers((4, 6, *SIG), "uint16", seed=23)
+    ctx.export_dataset(ctx.load("memory", data=array), tmp_path / "scan.zarr")
+    path = tmp_path / "scan.zarr" / "zarr.json"
+    tree = json.loads(path.read_text())
+    facts = {"exposure_time": 0.5, "dwell_time": 0.75, "frame_time": 1.0}
+    known = {name: {"value": value, "unit": "s"} for name, value in facts.items()}
+    known |= {name: {"value": 12} for name in ("bit_depth", "counts_per_electron")}
+    tree["attributes"]["metadata"] = known
+    path.write_text(json.dumps(tree))
+    dataset = ctx.open(tmp_path / "scan.zarr")
+    assert set(dataset.metadata) == set(known)
+    return dataset
+
+
+@pytest.mark.parametrize(
+    ("stage", "changed", "forgotten"),
+    [
+        (ff.Rebin(1), {}, ""),
+        (ff.Rebin((1, 3)), {"exposure_time": 1.5, "dwell_time": 2.25, "frame_time": 3}, "b"),
+        (ff.Rebin(2), {"exposure_time": 2.0, "dwell_time": 3.0}, "bf"),
+        (ff.Rebin(2, mean=True), {}, "bf"),
+        (ff.Rebin((1, 3), mean=True), {"frame_time": 3}, "b"),
+        (ff.Bin(2), {}, "b"),
+        (ff.Bin(2, mean=True), {"counts_per_electron": 3}, "b"),
+        (ff.Crop(np.s_[1:, 1:]), {}, ""),
+        (ff.Cast("float64"), {}, "b"),
+        (CorrectionSet(dark=np.ones(SIG)), {}, "b"),
+        (ff.Log(1), {}, "bc"),
+        (ff.Count(10), {}, "bc"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*leaves out:framefold.warnings.DataSetWarning")
+def test_times_and_counts_are_those_of_the_new_frames(described, stage, changed, forgotten):
+    forgotten = {
+        name for name in ("bit_depth", "frame_time", "counts_per_electron") if name[0] in forgotten
+    }
+    known = {**described.metadata, **changed}
+    expected = {name: value for name, value in known.items() if name not in forgotten}
+    found = described.pipe(stage).metadata
+    assert {name: found[name] for name in found if not name.startswith("binning")} == expected
 
 
 def test_blocks_that_cannot_be(ctx):

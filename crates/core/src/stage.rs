@@ -43,6 +43,12 @@ pub trait Stage: Send + Sync + Debug + Display {
         Some(vec![AxisMap::SAME; self.output().shape.len()])
     }
 
+    /// How many of its counts one count of the frames that it takes becomes, over all pixels: less than 1 for
+    /// means. `None` if its pixels are no such counts.
+    fn counts_of_one(&self) -> Option<f64> {
+        Some(1.0)
+    }
+
     /// The smallest sensible tile on the axes of the frames it gives, by that of those it takes: as
     /// large, or a pixel if the axes are others.
     fn base_shape(&self, input: &[usize]) -> Vec<usize> {

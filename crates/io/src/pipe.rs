@@ -3,7 +3,8 @@
 use crate::headers::regrid::{forget, regrid};
 use crate::readers::staged::StagedSource;
 use framefold_core::{
-    AxisKind, AxisMap, CorrectionStage, DataSource, Dataset, FrameKind, MetadataList, Result, Stage,
+    AxisKind, AxisMap, CorrectionStage, DataSource, Dataset, FrameKind, MetadataList, Quantity,
+    Result, Stage,
 };
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub fn pipe(
 /// Another scan over frames that a source makes of those of `dataset`, one of several; no pixel is read.
 ///
 /// The corrections of the data set come before the source, as in [`pipe`]. `axes` says where the positions of
-/// each axis of the scan come from. `make` is given the corrected frames, and what is known of the new ones.
+/// each axis of the scan come from. `make` is given the corrected frames, and what is known of the new axes;
+/// what its source says is known of the new frames.
 ///
 /// # Errors
 /// Those of `make`; `InvalidArgument` if the corrections do not fit the pixels.
@@ -40,7 +42,8 @@ pub fn rescan(
     for (from_last, &map) in axes.iter().rev().enumerate() {
         regrid(&mut metadata, AxisKind::Nav, from_last, axes.len(), map);
     }
-    let source = make(&dataset, metadata.clone())?;
+    let source = make(&dataset, metadata)?;
+    let metadata = source.info().metadata.clone();
     dataset.with_scan(source, metadata)
 }
 
@@ -65,7 +68,7 @@ fn staged(dataset: Dataset, stage: Arc<dyn Stage>) -> Result<Dataset> {
     dataset.with_source(source, metadata, None)
 }
 
-/// Has the list say what holds for the axes of the frames that the stage gives.
+/// Has the list say what holds for the axes and the counts of the frames that the stage gives.
 fn carry(list: &mut MetadataList, stage: &dyn Stage) {
     let n_axes = stage.output().shape.len();
     match stage.axes() {
@@ -76,4 +79,10 @@ fn carry(list: &mut MetadataList, stage: &dyn Stage) {
         }
         None => forget(list, stage.input().shape.len().max(n_axes)),
     }
+    if stage.input().dtype != stage.output().dtype {
+        list.remove(Quantity::BitDepth);
+    }
+    let counts = list.get_number(Quantity::CountsPerElectron).zip(stage.counts_of_one());
+    list.remove(Quantity::CountsPerElectron);
+    list.number(Quantity::CountsPerElectron, counts.map(|(counts, of_one)| counts * of_one));
 }

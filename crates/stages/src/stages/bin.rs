@@ -55,6 +55,11 @@ impl Sums {
         Some(Sums { n, mean, added, dtype })
     }
 
+    /// How many counts of the result one count of the pixels becomes.
+    pub(super) fn counts_of_one(&self) -> f64 {
+        if self.mean { 1.0 / self.n as f64 } else { 1.0 }
+    }
+
     /// Makes of sums, which are as they were added, what belongs into `out`.
     pub(super) fn finish(&self, sums: &[u8], means: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let n_sums = out.len() / self.dtype.size();
@@ -133,6 +138,10 @@ impl Stage for Bin {
     fn axes(&self) -> Option<Vec<AxisMap>> {
         let map = |&n: &usize| AxisMap { first: (n as f64 - 1.0) / 2.0, step: n as f64 };
         Some(self.factors.iter().map(map).collect())
+    }
+
+    fn counts_of_one(&self) -> Option<f64> {
+        Some(self.sums.counts_of_one())
     }
 
     fn base_shape(&self, input: &[usize]) -> Vec<usize> {

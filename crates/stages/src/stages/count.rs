@@ -63,6 +63,10 @@ impl Stage for Count {
         &self.output
     }
 
+    fn counts_of_one(&self) -> Option<f64> {
+        None
+    }
+
     fn format(&self) -> ArrayFormat {
         ArrayFormat::Csr
     }

@@ -45,6 +45,10 @@ impl Stage for Log {
         &self.output
     }
 
+    fn counts_of_one(&self) -> Option<f64> {
+        None
+    }
+
     fn part(&self, sig: &SigSlice) -> Result<Box<dyn StagePart + '_>> {
         let read = same(sig, &self.input.shape)?;
         Ok(Box::new(Part { read, stage: self, wide: Scratch::new() }))

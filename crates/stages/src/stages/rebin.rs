@@ -9,8 +9,8 @@ use crate::cells::len_bytes;
 use crate::row::{StageOption, StageRow};
 use framefold_core::{
     Arrival, AxisMap, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader,
-    MetadataList, Orientation, Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType,
-    TileFrames, memory,
+    MetadataList, Orientation, Presence, Quantity, Result, Scratch, SigSlice, SourceInfo,
+    StoredDType, TileFrames, memory,
 };
 use std::fmt;
 use std::ops::Range;
@@ -62,7 +62,7 @@ impl Rebin {
         self.factors.iter().map(map).collect()
     }
 
-    /// The frames of the blocks, with this known of them. Corrections of `dataset` are not applied.
+    /// The frames of the blocks, with this known of their axes. Corrections of `dataset` are not applied.
     ///
     /// A block of which a position has no data has none itself.
     ///
@@ -101,6 +101,7 @@ impl Rebin {
         };
         info.lends = false;
         info.metadata = metadata;
+        self.carry(&mut info.metadata);
         let rest: Vec<usize> = nav.iter().zip(&self.factors).map(|(len, n)| len % n).collect();
         if rest.iter().any(|&n| n > 0) {
             info.warnings.push(format!(
@@ -116,6 +117,27 @@ impl Rebin {
         let source = dataset.source().clone();
         let name = self.to_string();
         Ok(Arc::new(Rebinned { source, blocks, sums, name, info, stored_bytes }))
+    }
+}
+
+impl Rebin {
+    /// Has the list say what holds for the times and the counts of the frames of blocks.
+    fn carry(&self, list: &mut MetadataList) {
+        let n_in_block = self.factors.iter().product::<usize>() as f64;
+        if n_in_block == 1.0 {
+            return;
+        }
+        if !self.mean {
+            for time in [Quantity::ExposureTime, Quantity::DwellTime] {
+                list.number(time, list.get_number(time).map(|one| one * n_in_block));
+            }
+        }
+        // Blocks of several rows do not begin one after the other.
+        let along = self.factors.last().map_or(1.0, |&n| n as f64);
+        let next = list.get_number(Quantity::FrameTime).filter(|_| along == n_in_block);
+        list.remove(Quantity::FrameTime);
+        list.number(Quantity::FrameTime, next.map(|next| next * along));
+        list.remove(Quantity::BitDepth);
     }
 }
 
