@@ -77,7 +77,7 @@ fn plane(
     let Some(path) = path else { return Ok(None) };
     let array = read_npy(path)?;
     let array = match *sig {
-        // As lines are read.
+        // A line may also be an array of one row.
         [len] if array.shape() == [1, len] => NativeArray::try_new(sig, array.into_values())?,
         _ => array,
     };

@@ -4,7 +4,7 @@ use framefold::core::{FrameIndices, NativeArray, TilingScheme, dispatch_frames, 
 use framefold::{Error, OpenOptions, Result, open_as};
 use std::path::Path;
 
-/// Reads all of the array at `path`. One-dimensional arrays come with a first axis of length 1.
+/// Reads all of the array at `path`.
 ///
 /// # Errors
 /// Those of opening and reading an NPY file; `BadFile` if it is cut short.
@@ -13,10 +13,15 @@ pub(crate) fn read_npy(path: &Path) -> Result<NativeArray> {
 }
 
 fn read(path: &Path) -> Result<NativeArray> {
-    let options = OpenOptions::default().with("sig_dims", 1usize);
-    let dataset = open_as("npy", path, &options)?;
+    let open =
+        |sig_dims: usize| open_as("npy", path, &OpenOptions::default().with("sig_dims", sig_dims));
+    let dataset = open(1)?;
     let info = dataset.source().info();
-    let shape = [&info.nav_shape[..], &info.sig_shape[..]].concat();
+    // To a data set, one row is what an array of one axis is, but it does not have two.
+    let shape = match info.nav_shape[..] {
+        [1] if open(2).is_err() => info.sig_shape.clone(),
+        _ => [&info.nav_shape[..], &info.sig_shape[..]].concat(),
+    };
     let expected = info.nav_shape.iter().product::<usize>();
     let depth = usize::try_from(info.n_frames).unwrap_or(usize::MAX);
     if depth != expected {
@@ -49,15 +54,27 @@ mod tests {
     fn arrays_of_every_dtype_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         for dtype in DType::all() {
-            let mut array = NativeArray::zeros(dtype, &[2, 3, 5]);
-            for (i, byte) in array.values_mut().as_bytes_mut().iter_mut().enumerate() {
-                *byte = u8::from(i % 3 == 1);
-            }
-            let path = folder.path().join(format!("{dtype}.npy"));
-            let mut bytes = Vec::new();
-            framefold::io::write_npy(&mut bytes, &array).unwrap();
-            std::fs::write(&path, bytes).unwrap();
-            assert_eq!(read_npy(&path).unwrap(), array, "{dtype}");
+            check(NativeArray::zeros(dtype, &[2, 3, 5]), folder.path());
         }
+    }
+
+    #[test]
+    fn arrays_keep_their_number_of_axes() {
+        let folder = tempfile::tempdir().unwrap();
+        for shape in [&[5][..], &[1], &[1, 5], &[5, 1], &[1, 1, 5]] {
+            check(NativeArray::zeros(DType::F32, shape), folder.path());
+        }
+    }
+
+    /// Confirms that the array is read back, with other elements.
+    fn check(mut array: NativeArray, folder: &Path) {
+        for (i, byte) in array.values_mut().as_bytes_mut().iter_mut().enumerate() {
+            *byte = u8::from(i % 3 == 1);
+        }
+        let path = folder.join("array.npy");
+        let mut bytes = Vec::new();
+        framefold::io::write_npy(&mut bytes, &array).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read_npy(&path).unwrap(), array, "{:?}", array.shape());
     }
 }

@@ -63,6 +63,28 @@ fn every_reduction_gives_its_numbers() {
 }
 
 #[test]
+fn arrays_of_one_axis_are_shifts_of_all_frames_and_lines() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    bench.npy("shift.npy", "<i2", "2", &[1, 0, 2, 0]);
+    // The pixel at 1, 2 of frame 1.
+    let line = "masks scan.npy --disk 0,0,0 --shifts shift.npy --probe 0,1,0";
+    assert_eq!(probed(&bench, line).as_f64(), Some(100.0 + 7.0));
+    // Frames, and a scan, of one axis.
+    bench.npy("lines.npy", "|u1", "2, 3", &[1, 2, 3, 4, 5, 6]);
+    bench.npy("line.npy", "|u1", "3", &[0, 0, 1]);
+    bench.npy("roi.npy", "|b1", "2", &[0, 1]);
+    for (line, value) in [
+        ("sum_sig --dark line.npy --probe 1", 14.0),
+        ("sum_sig --bad-pixels line.npy --probe 1", 14.0),
+        ("masks --masks line.npy --probe 1,0", 6.0),
+    ] {
+        let line = format!("{line} --roi roi.npy lines.npy --sig-dims 1");
+        assert_eq!(probed(&bench, &line).as_f64(), Some(value), "{line}");
+    }
+}
+
+#[test]
 fn mask_files_are_stacks_or_single_frames() {
     let bench = Bench::new();
     bench.scan("scan.npy");

@@ -94,8 +94,8 @@ pub(super) const ROW: Reduction = Reduction::new(
         "shifts",
         ParameterKind::Array,
         DefaultValue::Nothing,
-        "how far the reference point is moved: DY,DX for all frames or for each position of the \
-         scan, in an array of shape (2), (positions, 2) or (scan axes, 2)",
+        "how far the reference point is moved: an array of (dy, dx), of shape (2) for all frames, \
+         or (positions, 2) or (scan axes, 2) for each position of the scan",
     )
     .with_unit("px"),
 ]);
