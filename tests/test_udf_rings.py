@@ -72,6 +72,18 @@ def test_ring_of_the_spectrum(ctx, dataset, data, roi, rad_in, rad_out, circle):
     assert_intensity(found, expected, roi)
 
 
+@pytest.mark.parametrize("sig", [(11, 12), (12, 11), (11, 11), (12, 12)])
+def test_the_ring_is_around_frequency_0(ctx, sig):
+    y, x = np.indices(sig)
+    waves = [(ky, kx) for ky in range(-4, 5) for kx in range(5)]
+    frames = [np.cos(2 * np.pi * (ky * y / sig[0] + kx * x / sig[1]) + 0.3) for ky, kx in waves]
+    found = run_analysis_crystall(ctx, ctx.load("memory", data=np.stack(frames), sig_dims=2), 1, 3)
+    # What lies on column 0 is there as its mirror image, too.
+    counts = [(1 < np.hypot(*wave) <= 3) * (2 if wave[1] == 0 else 1) for wave in waves]
+    expected = np.array(counts) * (y.size / 2)
+    np.testing.assert_allclose(found["intensity"].data, expected, atol=1e-3)
+
+
 def test_a_lattice_has_more_of_it_than_a_flat_frame(ctx):
     y, x = np.mgrid[:32, :32]
     lattice = 1 + np.cos(2 * np.pi * y / 4) * np.cos(2 * np.pi * x / 4)

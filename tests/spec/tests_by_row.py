@@ -210,6 +210,13 @@ TESTS = {
         "test_udf_record.py::test_with_a_roi_the_selected_frames_in_their_order",
     ),
     "ApplyMasksUDF": ("test_masks_udf.py::test_the_dtype_of_masks_of_integers_is_kept",),
+    "CrystallinityUDF, run_analysis_crystall": (
+        "test_udf_rings.py::test_the_ring_is_around_frequency_0",
+    ),
+    "analysis APPLY_FFT_MASK": (
+        "test_udf_rings.py::test_the_ring_is_around_frequency_0",
+        "test_analysis_frames.py::test_one_number_per_frame",
+    ),
     "analysis FFTSUM_FRAMES": ("test_analysis_frames.py::test_the_spectrum_of_the_sum",),
     "analysis CLUST": (
         "test_analysis_clust.py::test_equal_to_the_libraries_by_hand",

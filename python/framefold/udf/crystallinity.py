@@ -21,8 +21,10 @@ class CrystallinityUDF(UDF):
     """Sum over a ring of the Fourier spectrum of each frame.
 
     A lattice of disks makes peaks in the spectrum, an amorphous ring does not. The zero order
-    disk can be left out, by a circle in the frame. Sums up the magnitudes of one half of the
-    spectrum: the other half of that of real data is its mirror image.
+    disk can be left out, by a circle in the frame. Sums up the magnitudes of the columns of the
+    spectrum from frequency 0 on: those to its left are, in real data, mirror images. Column 0 is
+    there as a whole, so that what lies on it counts twice, and a frame that is turned by 90 degrees
+    can have up to twice or half the number.
 
     Parameters
     ----------

@@ -25,7 +25,9 @@ def example_scan(size: Size = "small") -> MemoryDataSet:
     """A simulated 4D-STEM scan over a crystal with a strained inclusion, in memory.
 
     The data are those of ``make demo``: disks of a square lattice, an inclusion of 28 nm that is
-    stretched and deflects the beam, and Poisson noise. All sizes show the same 64 nm, and each
+    stretched and deflects the beam away from itself, and Poisson noise. The axes of scan and
+    detector are the same; :func:`~framefold.udf.com.guess_corrections` finds about 180 degrees, as
+    it expects that atoms attract the beam. All sizes show the same 64 nm, and each
     is the same every time.
 
     Parameters

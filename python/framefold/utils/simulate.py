@@ -17,10 +17,12 @@ that an analysis tries to find (strain, deflection of the beam, thickness) is kn
   and Goodier, *Theory of Elasticity*, 3rd ed., ch. 13, with misfit for thermal expansion;
   Eshelby, *Proc. R. Soc. A* 241 (1957) 376): a uniform expansion inside, and a shear that
   falls off as :math:`1/r^2` outside.
-* **Field.** The inclusion's inner potential gives the beam a phase with the shape of the
-  graded border; its gradient shifts the whole pattern, which is what differential phase
-  contrast and centre of mass measure. Imperfect descan adds a shift that is linear in the
-  scan position.
+* **Field.** The inclusion's inner potential is lower than that of the matrix, with the shape of
+  the graded border, and gives the beam a phase whose gradient shifts the whole pattern, away from
+  the inclusion. That is what differential phase contrast and centre of mass measure. Axes of scan
+  and detector are the same; :func:`~framefold.udf.com.guess_corrections`, which takes what attracts
+  the beam for the atoms, finds about 180 degrees instead. Imperfect descan adds a shift that is
+  linear in the scan position.
 * **Detector.** Disks have soft edges, a diffuse background decays with the angle and is
   stronger in the inclusion (atomic number contrast), and counts follow Poisson statistics.
 """
