@@ -50,6 +50,21 @@ def test_images_have_a_title_a_colour_bar_and_a_scale_bar():
     assert axes.get_aspect() == 1.0
 
 
+def test_pictures_that_are_stretched_have_axes_with_numbers(scan, monkeypatch):
+    long = (STEPS[0]._replace(scale=100.0), STEPS[1])
+    result = buffer("nav", np.arange(12.0).reshape(NAV), axes=long)
+    for axes in (result.plot(), buffer("nav", np.ones(NAV), axes=STEPS).plot(aspect="auto")):
+        assert axes.get_aspect() == "auto"
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("scan_x (nm)", "scan_y (nm)")
+        assert len(axes.get_yticks()) > 1
+        assert not [patch for patch in axes.patches if patch.get_gid()]
+    monkeypatch.setattr(type(scan), "axes", property(lambda self: (*STEPS, *AXES[2:])))
+    plot = MPLLive2DPlot(scan, Masks(), channel="sum", aspect="auto")
+    plot.display()
+    assert not [patch for patch in plot.axes.patches if patch.get_gid()]
+    assert plot.axes.get_ylabel() == "scan_y"
+
+
 def test_pictures_without_units_have_axes_with_numbers():
     axes = buffer("nav", np.arange(12.0).reshape(NAV), axes=()).plot()
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("nav_1", "nav_0")

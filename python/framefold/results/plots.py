@@ -153,8 +153,11 @@ def draw(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
 
 
 def scale_bar(ax: Any, axes: tuple[Axis, ...]) -> bool:
-    """Draw a scale bar into an image whose axes (y, x) have the same unit; whether it did."""
-    if not has_scale_bar(axes):
+    """Draw a scale bar into an image whose axes (y, x) have the same unit; whether it did.
+
+    There is none where lengths are drawn in another way along y than along x.
+    """
+    if not has_scale_bar(axes) or ax.get_aspect() == "auto":
         return False
     from matplotlib import patches, patheffects
 
@@ -184,7 +187,7 @@ def scale_bar(ax: Any, axes: tuple[Axis, ...]) -> bool:
 
 
 def has_scale_bar(axes: tuple[Axis, ...]) -> bool:
-    """Whether lengths in an image with these axes (y, x) are the same in all directions."""
+    """Whether lengths in an image with these axes (y, x) can be compared."""
     return len(axes) == 2 and bool(axes[0].unit) and axes[0].unit == axes[1].unit
 
 
