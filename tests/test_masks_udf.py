@@ -269,6 +269,12 @@ def test_masks_with_one_and_three_signal_axes(ctx):
             np.testing.assert_allclose(found, data.reshape(4, -1) @ mask.reshape(-1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("backends", [("scipy.sparse.csr",), "bogus", 3, ()])
+def test_backends_that_are_no_array_formats(dataset, ctx, stack, backends):
+    with pytest.raises(InvalidArgumentError, match=r"^backends(: '(scipy|bogus)| is 3| is empty)"):
+        ctx.run_udf(dataset=dataset, udf=ApplyMasksUDF(lambda: stack, backends=backends))
+
+
 @pytest.mark.parametrize("shifts", [None, (1, 1)])
 def test_masks_that_do_not_fit(dataset, ctx, stack, shifts):
     wrong = ApplyMasksUDF([lambda: stack[0, :3]], shifts=shifts)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.arrays.formats import restriction
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
 from framefold.common.sparse import is_sparse, scipy_dtype, to_csr
@@ -116,9 +117,10 @@ class ApplyMasksUDF(UDF):
     Raises
     ------
     InvalidArgumentError
-        When a run is planned: if masks and frames differ in shape, or ``mask_count`` is wrong;
-        if ``shifts`` are not one number per signal axis, for all frames or for each position of
-        the scan; if they have fractions and the results are integers. Later, if the shift of a
+        When a run is planned: if ``backends`` are no array formats; if masks and frames differ
+        in shape, or ``mask_count`` is wrong; if ``shifts`` are not one number per signal axis,
+        for all frames or for each position of the scan; if they have fractions and the results
+        are integers. Later, if the shift of a
         frame that is processed is not finite, or a sum of integers does not fit.
     """
 
@@ -260,6 +262,7 @@ class ApplyMasksUDF(UDF):
         """The ``backends`` parameter, or what the interface documents."""
         backends: str | Sequence[str] | None = self.params.backends
         if backends is not None:
+            restriction(backends)
             return backends
         shifted = self.params.shifts is not None
         return _SHIFTED_BACKENDS if shifted else _BACKENDS
