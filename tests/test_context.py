@@ -175,6 +175,37 @@ def test_a_roi_may_be_zeros_and_ones_or_in_one_row(ctx, dataset, data):
         assert np.array_equal(result["intensity"].raw_data, expected)
 
 
+def test_a_tuple_with_arrays_is_an_index(ctx, dataset, data, tmp_path):
+    mask = np.zeros((6, 7), dtype=bool)
+    mask[0, 1] = mask[2, 3] = True  # as many positions as the scan has axes
+    roi = np.where(mask)
+    sums = ctx.run_udf(dataset, ff.SumSigUDF(), roi=roi)["intensity"]
+    np.testing.assert_array_equal(sums.valid_mask, mask)
+    np.testing.assert_array_equal(ctx.map(dataset, np.sum, roi=roi).valid_mask, mask)
+    ctx.export_dataset(dataset, tmp_path / "part.npy", roi=roi)
+    np.testing.assert_array_equal(np.load(tmp_path / "part.npy"), data[roi])
+    mixed = ctx.run_udf(dataset, ff.SumSigUDF(), roi=(2, np.array([-1, 3, 3])))["intensity"]
+    assert np.argwhere(mixed.valid_mask).tolist() == [[2, 3], [2, 6]]
+    for wrong in ((np.array([1, 2]), True), (np.array([0.5]), 1), (np.array([7]), 1)):
+        with pytest.raises(InvalidArgumentError, match="does not fit a scan"):
+            ctx.run_udf(dataset, ff.SumSigUDF(), roi=wrong)
+
+
+def test_a_list_of_zeros_and_ones_that_can_be_positions_is_refused(ctx, data):
+    line = ctx.load("memory", data=data[0], sig_dims=2)
+    listed = [0, 1, 0, 1, 0, 1, 0]
+    for roi in (listed, [1] * 7):
+        with pytest.raises(InvalidArgumentError, match=r"it can mean positions .* where it is 1"):
+            ctx.run_udf(line, ff.SumSigUDF(), roi=roi)
+    for roi, expected in (
+        ([(i,) for i in listed], [0, 1]),
+        (np.array(listed, dtype=bool), [1, 3, 5]),
+        ([0, 1, 0], [0, 1]),
+    ):
+        found = ctx.run_udf(line, ff.SumSigUDF(), roi=roi)["intensity"]
+        assert np.flatnonzero(found.valid_mask).tolist() == expected
+
+
 def test_frames_in_memory_may_have_another_number_of_axes(ctx, data):
     dataset = ctx.load("memory", data=data, nav_shape=(42,), sig_shape=(120,))
     assert tuple(dataset.shape) == (42, 120)

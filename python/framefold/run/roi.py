@@ -20,8 +20,9 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     ----------
     roi
         None; a boolean array, or one of zeros and ones, of shape ``nav`` or in one row; a
-        coordinate tuple; an index with slices, as ``np.s_[2:5, ::2]``, or an integer; or a list of
-        coordinates (tuples or lists) or of ``(coordinates, bool)``. The first entry of a
+        coordinate tuple; an index with slices or arrays, as ``np.s_[2:5, ::2]`` or what
+        ``np.where`` returns, or an integer; or a list of coordinates (tuples or lists) or of
+        ``(coordinates, bool)``. The first entry of a
         list of the latter decides what all others are: the opposite. Lists in a list are the rows
         of an array, if they fit.
     nav
@@ -34,7 +35,7 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
     if roi is None:
         return None
-    if _is_sliced(roi):
+    if _is_numpy_index(roi):
         mask = _from_index(roi, nav)
     elif isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):
         mask = _from_coordinates(roi, nav)
@@ -49,20 +50,25 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     return mask
 
 
-def _is_sliced(roi: Any) -> bool:
-    """Whether it is an index, with a slice or an ellipsis, or an integer on its own."""
-    parts = roi if isinstance(roi, tuple) else (roi,)
-    return any(part is Ellipsis or isinstance(part, slice) for part in parts) or _is_index(roi)
+def _is_numpy_index(roi: Any) -> bool:
+    """Whether it is an integer, or has a slice, an ellipsis or, in a tuple, an array."""
+    if isinstance(roi, tuple):
+        return any(part is Ellipsis or isinstance(part, slice | np.ndarray) for part in roi)
+    return roi is Ellipsis or isinstance(roi, slice) or _is_index(roi)
 
 
 def _from_index(index: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     mask = np.zeros(nav, dtype=bool)
+    parts = index if isinstance(index, tuple) else (index,)
     try:
+        if any(isinstance(part, bool | np.bool_) for part in parts):
+            raise TypeError("True and False select no position of an axis")  # NumPy adds an axis
         mask[index] = True
     except (IndexError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"the ROI {index!r} does not fit a scan of shape {nav}: {error}; an index has integers "
-            f"and slices for the navigation axes alone, as np.s_[2:5, ::2]"
+            f"the ROI {index!r} does not fit a scan of shape {nav}: {error}; an index has "
+            f"integers, slices and arrays for the navigation axes alone, as np.s_[2:5, ::2] or "
+            f"np.where(mask)"
         ) from None
     return mask
 
@@ -130,6 +136,7 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     if isinstance(roi, tuple) and all(_is_index(i) for i in roi):
         entries: list[tuple[tuple[int, ...], bool]] = [(roi, True)]
     else:
+        _refuse_zeros_and_ones(roi, nav)
         entries = [_entry(entry) for entry in roi]
     mask = np.full(nav, not entries[0][1] if entries else False)
     for coordinates, value in entries:
@@ -144,6 +151,16 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
             )
         mask[coordinates] = value
     return mask
+
+
+def _refuse_zeros_and_ones(roi: Any, nav: tuple[int, ...]) -> None:
+    """Refuse a list that may be positions as well as one number for each position."""
+    if len(nav) == 1 and len(roi) == nav[0] > 2 and all(_is_index(i) and i in (0, 1) for i in roi):
+        raise InvalidArgumentError(
+            f"the ROI is a list of zeros and ones, as many as the scan has positions: it can mean "
+            f"positions {' and '.join(map(str, sorted(set(roi))))}, or those where it is 1; pass "
+            f"[(position,), ...] for the first, or np.array(roi, dtype=bool) for the other"
+        )
 
 
 def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
