@@ -183,7 +183,9 @@ class Results:
     def test_corrections_and_aux_data(self, ctx, inline, tmp_path):
         rng = np.random.default_rng(9)
         corrections = CorrectionSet(
-            dark=rng.random(SIG), gain=rng.random(SIG) + 0.5, excluded_pixels=[[3, 4], [5, 6]]
+            dark=rng.random(SIG),
+            gain=rng.random(SIG) + 0.5,
+            excluded_pixels=np.array([[3, 4], [5, 6]]),
         )
         factors = UDF.aux_data(rng.random(NAV), kind="nav", dtype="float32")
         arguments = {

@@ -234,7 +234,7 @@ MASK[1, 2] = MASK[3, 5] = True
         MASK.astype(np.uint8),
         MASK.astype(float),
         MASK.tolist(),
-        [(1, 3), (2, 5)],
+        [(1, 3, 1), (2, 5, 2)],
         ([1, 3], [2, 5]),
         np.array([[3, 1, 3], [5, 2, 5]]),
         np.nonzero(MASK),
@@ -305,7 +305,10 @@ def test_sets_that_do_not_fit_themselves(arguments, message):
             r"excluded_pixels has shape \(10, 10\).*\(10, 12\)",
         ),
         (CorrectionSet(excluded_pixels=[(1, 2, 3)]), r"shape \(1, 3\).*\(10, 12\).*\(2, n\)"),
-        (CorrectionSet(excluded_pixels=[(1, 10), (3, 4)]), r"\(10, 4\) is outside.*\(10, 12\)"),
+        (
+            CorrectionSet(excluded_pixels=np.array([(1, 10), (3, 4)])),
+            r"\(10, 4\) is outside.*\(10, 12\)",
+        ),
         (CorrectionSet(excluded_pixels=[(-1,), (3,)]), r"\(-1, 3\) is outside"),
         (CorrectionSet(dark=np.ones((10, 12), dtype=complex)), "complex128.*uint16"),
         ("x", "corrections is a str"),
@@ -314,6 +317,23 @@ def test_sets_that_do_not_fit_themselves(arguments, message):
 def test_sets_that_do_not_fit_the_data(ctx, dataset, corrections, message):
     with pytest.raises(InvalidArgumentError, match=message):
         ctx.run_udf(dataset=dataset, udf=ff.SumUDF(), corrections=corrections)
+
+
+@pytest.mark.parametrize("given", [[(1, 10), (2, 7)], [[1, 10], [2, 7]]])
+def test_pixels_that_may_be_axes_are_refused(given):
+    for use in (
+        lambda pixels: CorrectionSet(excluded_pixels=pixels),
+        lambda pixels: correct(np.ones((12, 16)), excluded_pixels=pixels, sig_shape=(12, 16)),
+    ):
+        with pytest.raises(
+            InvalidArgumentError, match=r"may be 2 pixels, or all .*array\(pixels\)"
+        ):
+            use(given)
+    pixels, mask = np.array(given), np.zeros((12, 16), dtype=bool)
+    mask[1, 10] = mask[2, 7] = True
+    for clear in (pixels.T, np.nonzero(mask), ((1, 2), (10, 7)), mask.tolist()):
+        found = RepairDescriptor((12, 16), clear).exclude_flat
+        np.testing.assert_array_equal(found, [26, 39])
 
 
 def test_pixels_without_good_neighbours(ctx):

@@ -32,7 +32,9 @@ class CorrectionSet:
     excluded_pixels
         An array of shape ``sig``, of which elements other than 0 are excluded: a NumPy array, a
         ``sparse.COO`` or a ``scipy.sparse`` one. Or coordinates of shape ``(d, n)``: a list of
-        one sequence per axis, or an array of integers that is not of shape ``sig``.
+        one sequence per axis, or an array of integers that is not of shape ``sig``. A list of
+        as many lists or tuples of numbers as each of them has numbers is refused, as it may hold
+        one pixel each: as an array, it has one row per axis.
     allow_empty
         Leave excluded pixels without any good neighbour as they are, instead of an error.
 

@@ -82,7 +82,8 @@ def excluded(given: Any) -> Excluded | None:
     given
         An array of the shape of a frame, dense or sparse, of which elements other than 0 are
         excluded; or coordinates of shape ``(d, n)``, as a list or an array of integers. An
-        array of integers that fits both is a mask.
+        array of integers that fits both is a mask; a list of d lists of d numbers, which may also
+        hold one pixel each, is refused.
 
     Raises
     ------
@@ -109,6 +110,14 @@ def excluded(given: Any) -> Excluded | None:
     coordinates = array.astype(np.intp) if may_be_coordinates else None
     if isinstance(given, np.ndarray) or coordinates is None:
         return Excluded(array.shape, np.stack(np.nonzero(array)), coordinates)
+    # A tuple is as np.nonzero gives it: one sequence per axis.
+    rows = [each for each in given if isinstance(each, list | tuple)]
+    if isinstance(given, list) and len(rows) == coordinates.shape[1] == len(given) > 1:
+        raise InvalidArgumentError(
+            f"excluded_pixels is {_shown(given)}, which may be {len(given)} pixels, or all "
+            f"coordinates of each axis; pass np.array(pixels).T for pixels, as (y, x), or "
+            f"np.array([all_y, all_x]) for the axes"
+        )
     return Excluded(coordinates=coordinates)
 
 
