@@ -72,6 +72,26 @@ def test_disks_are_text_or_numbers(ctx, dataset, data, disks):
 
 
 @pytest.mark.parametrize(
+    ("given", "each"),
+    [
+        ([2, 4, 6], [2, 4, 6]),
+        (np.array([2, 4, 6]), [2, 4, 6]),
+        ([2, 4], [2, 4]),
+        ([3], [3]),
+        ([4, (6, 7, 3)], [4, (6, 7, 3)]),
+        ([4, [6, 7, 3]], [4, (6, 7, 3)]),
+        (((1, 2, 3), (4, 5, 6)), [(1, 2, 3), (4, 5, 6)]),
+        (np.array([[1, 2, 3], [4, 5, 6]]), [(1, 2, 3), (4, 5, 6)]),
+    ],
+    ids=str,
+)
+def test_a_list_holds_several_disks(ctx, dataset, given, each):
+    results = ctx.run_udf(dataset, [ReductionUDF("masks", disk=one) for one in (given, *each)])
+    found, *expected = (result["intensity"].data for result in results)
+    np.testing.assert_array_equal(found, np.concatenate(expected, axis=-1))
+
+
+@pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
         ("fly", {}, "there is no reduction 'fly'; choose one of sum"),
@@ -82,6 +102,8 @@ def test_disks_are_text_or_numbers(ctx, dataset, data, disks):
         ("com", {"r": -1}, "parameter 'r' of 'com' is -1; expected a radius"),
         ("com", {"flip_y": 3}, "parameter 'flip_y' of 'com' is 3; expected true or false"),
         ("masks", {"ring": (5, 2)}, "parameter 'ring' of 'masks' is 5,2; expected RI,RO"),
+        ("masks", {"ring": [5, 9]}, r"'ring' of 'masks' is \[5, 9\].*several are a list of tuples"),
+        ("masks", {"disk": []}, r"'disk' of 'masks' is \[\]; expected R or CY,CX,R"),
         ("masks", {"pixels": [-1]}, r"parameter 'pixels' of 'masks' is \[-1\]; expected whole"),
         ("masks", {}, "'masks' needs one of its parameters.*'disk' or 'ring' or 'masks'"),
     ],

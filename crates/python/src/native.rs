@@ -16,7 +16,7 @@ use framefold::{Result, Roi, Shape};
 use framefold_python_macros::caught;
 use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
 
 /// A native kernel with its parameters, under the name of the Python class it stands for.
@@ -164,7 +164,14 @@ pub(crate) fn given(
             _ => value(parameter, &found),
         };
         let Some(value) = value else {
-            return Err(row.refuses(parameter, &found.repr()?)).or_raise(py);
+            let error = row.refuses(parameter, &found.repr()?);
+            return Err(match parameter.kind {
+                ParameterKind::Disks | ParameterKind::Rings => error.with_hint(
+                    "one detector is a tuple of these numbers, and several are a list of tuples",
+                ),
+                _ => error,
+            })
+            .or_raise(py);
         };
         given.set(&name, value).or_raise(py)?;
     }
@@ -183,15 +190,11 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
             found.extract::<f64>().ok().map(Value::Number)
         }
         ParameterKind::Switch => found.extract::<bool>().ok().map(Value::Switch),
-        ParameterKind::Disks | ParameterKind::Rings => {
-            let one = found.extract::<f64>().ok().map(|radius| vec![vec![radius]]);
-            let one = one.or_else(|| found.extract::<Vec<f64>>().ok().map(|numbers| vec![numbers]));
-            let all = one.or_else(|| found.extract::<Vec<Vec<f64>>>().ok())?;
-            all.into_iter()
-                .map(|numbers| kind.detector(numbers))
-                .collect::<Option<_>>()
-                .map(Value::Detectors)
-        }
+        ParameterKind::Disks | ParameterKind::Rings => detectors(found)?
+            .into_iter()
+            .map(|numbers| kind.detector(numbers))
+            .collect::<Option<_>>()
+            .map(Value::Detectors),
         ParameterKind::Arrays | ParameterKind::Array => {
             let array = native_from_numpy(found).ok()?;
             Some(Value::Arrays(vec![GivenArray { array, path: None }]))
@@ -203,6 +206,22 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
             counts.map(Value::Counts)
         }
         ParameterKind::Counts => found.extract::<Vec<usize>>().ok().map(Value::Counts),
+    }
+}
+
+/// The numbers of each detector: a number or a tuple of numbers is one, other sequences, such as
+/// lists and arrays, hold several.
+fn detectors(found: &Bound<'_, PyAny>) -> Option<Vec<Vec<f64>>> {
+    let numbers = |one: &Bound<'_, PyAny>| {
+        let radius = one.extract().ok().map(|radius| vec![radius]);
+        radius.or_else(|| one.extract::<Vec<f64>>().ok())
+    };
+    let several = found.extract::<Vec<Bound<'_, PyAny>>>().ok();
+    let one =
+        if several.is_none() || found.is_instance_of::<PyTuple>() { numbers(found) } else { None };
+    match one {
+        Some(one) => Some(vec![one]),
+        None => several.filter(|all| !all.is_empty())?.iter().map(numbers).collect(),
     }
 }
 

@@ -56,14 +56,16 @@ pub(super) const ROW: Reduction = Reduction::new(
         "ring",
         ParameterKind::Rings,
         DefaultValue::OneOfThese,
-        "a ring: its inner and outer radius, or centre and radii CY,CX,RI,RO; may be repeated",
+        "a ring: its inner and outer radius, or centre and radii CY,CX,RI,RO; may be repeated, comes \
+         after disks",
     )
     .with_unit("px"),
     Parameter::new(
         "masks",
         ParameterKind::Arrays,
         DefaultValue::OneOfThese,
-        "an array of masks, of shape (masks, frame axes) or of a frame's shape; may be repeated",
+        "an array of masks, of shape (masks, frame axes) or of a frame's shape; may be repeated, \
+         comes after disks and rings",
     ),
     Parameter::new(
         "starts",
