@@ -163,6 +163,15 @@ def test_what_names_a_function_is_told_from_files_and_values():
         assert not _own_commands.wants(shlex.split(line)), line
 
 
+@pytest.mark.parametrize("text", ["true", "FALSE", "True", "False"])
+def test_true_and_false_are_no_texts(run, text):
+    assert run(f"framefold:CoMUDF a.npy -f -o out.npz -p cy=2 -p flip_y={text}") == 0
+    dataset = ff.Context.make_with("inline").load("memory", data=DATA)
+    flip_y = text.lower() == "true"
+    expected = ff.Context.make_with("inline").run_udf(dataset, ff.CoMUDF(cy=2, flip_y=flip_y))
+    np.testing.assert_array_equal(np.load("out.npz")["field_y"], expected["field_y"].data)
+
+
 def test_classes_objects_and_functions(run, capsys):
     assert run("mine:Brightest a.npy -o out.npz -p least=40 -q") == 0
     out = np.load("out.npz")

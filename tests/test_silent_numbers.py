@@ -14,6 +14,7 @@ from framefold.common._masked import has_masked
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.io.corrections import CorrectionSet, detector
 from framefold.udf import UDF
+from framefold.udf.record import RecordUDF
 from framefold.utils import calc_coords, make_polar, regularize_indices
 from framefold.utils.generate import hologram_frame
 from framefold.utils.write_mib import encode_payload
@@ -486,3 +487,46 @@ def test_logarithms_of_integers_in_python(ctx, form, dtype):
     expected = np.log(wide - wide.min(axis=(1, 2), keepdims=True) + 1).sum(axis=0)
     found = ctx.run_udf(dataset, InPython())["logsum"].data
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", ["no", "False", "true", 2, None])
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("flip_y", lambda value: ff.CoMUDF(flip_y=value)),
+        ("flip_y", lambda value: ff.CoMUDF.with_params(flip_y=value)),
+        ("mean", lambda value: ff.Bin(2, mean=value)),
+        ("mean", lambda value: ff.Rebin(2, mean=value)),
+        ("antialiased", lambda value: ff.masks.circular(4, 4, 8, 8, 2, value)),
+        ("antialiased", lambda value: ff.masks.ring(4, 4, 8, 8, 3, 2, value)),
+        ("antialiased", lambda value: ff.detectors.disk((8, 8), r=2, antialiased=value)),
+        ("antialiased", lambda value: ff.detectors.ring((8, 8), ri=1, ro=2, antialiased=value)),
+        ("normalize", lambda value: ff.detectors.rings((8, 8), n=2, normalize=value)),
+        ("allow_empty", lambda value: CorrectionSet(allow_empty=value)),
+        ("allow_empty", lambda value: detector.RepairDescriptor((8, 8), None, value)),
+    ],
+)
+def test_texts_are_no_truth_values(name, use, value):
+    with pytest.raises(InvalidArgumentError, match=rf"{name}={value!r} is not True or False"):
+        use(value)
+    for fine in (True, np.False_, 0, np.int64(1), np.array(False)):
+        use(fine)
+
+
+@pytest.mark.parametrize("name", ["cache", "sync", "resume", "overwrite"])
+def test_runs_take_no_texts_for_truth_values(ctx, dataset, name):
+    with pytest.raises(InvalidArgumentError, match=f"{name}='no' is not True or False"):
+        ctx.run_udf(dataset, ff.SumUDF(), **{name: "no"})
+
+
+def test_files_are_not_replaced_for_a_text(ctx, dataset, tmp_path):
+    (tmp_path / "sum.npy").write_bytes(b"kept")
+    result = ctx.run_udf(dataset, ff.SumUDF())["intensity"]
+    for write in (
+        lambda: result.save(tmp_path / "sum.npy", overwrite="no"),
+        lambda: ctx.export_dataset(dataset, tmp_path / "sum.npy", overwrite="no"),
+        lambda: RecordUDF(tmp_path / "sum.npy", overwrite="no"),
+    ):
+        with pytest.raises(InvalidArgumentError, match="overwrite='no' is not True or False"):
+            write()
+    assert (tmp_path / "sum.npy").read_bytes() == b"kept"

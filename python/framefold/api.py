@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common._tracebacks import shortened
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
@@ -366,6 +367,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         udf = as_udf(udf)
         single = isinstance(udf, UDF)
+        sync, cache = boolean("sync", sync), boolean("cache", cache)
         to_files = asked(out, resume, overwrite)
         if cache and to_files is not None:
             raise InvalidArgumentError(
@@ -464,6 +466,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         FramefoldError
             At once, if arguments or declarations do not fit; later, as for :meth:`run_udf`.
         """
+        sync = boolean("sync", sync)
         run = self._prepare(dataset, udf, roi, corrections, backends)
         run.tell_oddities()
         reporting = RunProgress(progress_reporter(progress), run.partitions)

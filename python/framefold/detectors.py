@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from framefold import masks
 from framefold.common import _memory
+from framefold.common._booleans import boolean
 from framefold.exceptions import InvalidArgumentError
 from framefold.utils._lengths import Place, place
 
@@ -83,7 +84,7 @@ def disk(
     np.int64(13)
     """
     found = place(shape, cy, cx, r=r)
-    if antialiased:
+    if boolean("antialiased", antialiased):
         (radius,) = _round(found, "antialiased masks")
         return masks.circular(*_geometry(found), radius, True)
     return _inside(found, 0)
@@ -125,7 +126,7 @@ def ring(
     inner, outer = found.radii
     if not inner < outer:
         raise InvalidArgumentError(f"ri={ri} is not below ro={ro}, so the ring has no pixel")
-    if antialiased:
+    if boolean("antialiased", antialiased):
         inside, outside = _round(found, "antialiased masks")
         return masks.ring(*_geometry(found), outside, inside, True)
     mask: Mask = _inside(found, 1) & ~_inside(found, 0)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
@@ -69,7 +70,7 @@ def circular(
         a pixel outside of ``radius``; float64 instead of bool. The pixel at the centre has
         weight 1, however small the disk.
     """
-    if antialiased:
+    if boolean("antialiased", antialiased):
         distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
         return _antialiased_ring(distance, _centre(centerX, centerY, distance), 0, radius)
     _memory.check((imageSizeY, imageSizeX))
@@ -100,7 +101,7 @@ def ring(
     antialiased
         Weight pixels at both edges by how far they reach in; float64 instead of bool.
     """
-    if antialiased:
+    if boolean("antialiased", antialiased):
         distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
         centre = _centre(centerX, centerY, distance)
         return _antialiased_ring(distance, centre, radius_inner, radius)
@@ -141,7 +142,7 @@ def radial_gradient(
             f"the radius of a radial gradient is {radius}, expected a positive number"
         )
     distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
-    if antialiased:
+    if boolean("antialiased", antialiased):
         gradient = radial_gradient_background_subtraction(distance, radius, radius + 0.5)
         gradient[distance >= radius + 0.5] = 0
         return gradient
@@ -351,6 +352,7 @@ def radial_bins(
     """
     if radius is None:
         radius = bounding_radius(centerX, centerY, imageSizeX, imageSizeY)
+    use_sparse = None if use_sparse is None else boolean("use_sparse", use_sparse)
     if not radius > radius_inner:
         raise InvalidArgumentError(
             f"radius={radius} is not larger than radius_inner={radius_inner}"
@@ -368,7 +370,7 @@ def radial_bins(
     distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
     centre = _centre(centerX, centerY, distance)
     edges = np.linspace(radius_inner, radius, n_bins + 1)
-    bins = _bins(distance.reshape(-1), centre, edges, normalize)
+    bins = _bins(distance.reshape(-1), centre, edges, boolean("normalize", normalize))
     if not use_sparse:
         stack = _memory.zeros((n_bins, distance.size), dtype or np.float64)
         for index, (pixels, weights) in enumerate(bins):

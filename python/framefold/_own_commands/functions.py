@@ -78,5 +78,9 @@ def parameters_of(texts: Sequence[str]) -> dict[str, Any]:
         try:
             found[name] = literal_eval(value)
         except (ValueError, SyntaxError):
-            found[name] = value
+            found[name] = _TRUTHS.get(value.strip().lower(), value)
     return found
+
+
+#: What the command line has for True and False elsewhere: as texts, both would count as True.
+_TRUTHS = {"true": True, "false": False}

@@ -32,7 +32,8 @@ def add_parameters(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the UDF class, as Python writes it, or a text; may be repeated",
+        help="a parameter of the UDF class, as Python writes it (or true or false), or a text; "
+        "may be repeated",
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from framefold.analysis.base import Analysis, picture_of
 from framefold.analysis.masks import middle
+from framefold.common._booleans import boolean
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
@@ -108,7 +109,7 @@ class COMAnalysis(Analysis):
             r=radius,
             ri=inner,
             scan_rotation=self._rotation(),
-            flip_y=bool(given.get("flip_y")),
+            flip_y=self._flipped(),
         )
 
     def get_udf_results(
@@ -141,7 +142,7 @@ class COMAnalysis(Analysis):
     def _complex_results(self, sums: npt.NDArray[Any]) -> AnalysisResultSet:
         cy, cx = self._centre()
         y, x = center_shifts(sums[..., 0], sums[..., 1], sums[..., 2], cy, cx)
-        y, x = apply_correction(y, x, self._rotation(), bool(self.parameters.get("flip_y")))
+        y, x = apply_correction(y, x, self._rotation(), self._flipped())
         parts = {"real": np.real, "imag": np.imag}
         return COMResultSet(
             [
@@ -154,6 +155,10 @@ class COMAnalysis(Analysis):
     def _centre(self) -> tuple[float, float]:
         height, width = self.dataset.shape.sig
         return middle((height, width), self.parameters)
+
+    def _flipped(self) -> bool:
+        flip_y = self.parameters.get("flip_y")
+        return False if flip_y is None else boolean("flip_y", flip_y)
 
     def _rotation(self) -> float:
         rotation: float | None = self.parameters.get("scan_rotation")

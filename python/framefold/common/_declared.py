@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
@@ -42,7 +43,7 @@ class BufferDeclaration:
         self.where = where
         self.use = use
         self.unit = unit
-        self.vector = vector
+        self.vector = boolean("vector", vector)
 
     def flat_shape(self, dataset_shape: Shape, n_frames: int) -> tuple[int, ...]:
         """The shape for ``n_frames`` frames, with navigation flattened."""

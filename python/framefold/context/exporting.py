@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common._integers import whole
 from framefold.common._telling import tell
 from framefold.common.progress import ProgressReporter, ProgressState
@@ -51,6 +52,8 @@ def export(
         raise InvalidArgumentError(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
         )
+    overwrite, lossy = boolean("overwrite", overwrite), boolean("lossy", lossy)
+    verify = boolean("verify", verify)
     dataset._check_files()
     if turn["flip"] is not None or turn["transpose"] is not False:
         dataset = dataset.orient(**turn)

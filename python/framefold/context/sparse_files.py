@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.context.exporting import ExistingFileError, FramesDone
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
@@ -42,6 +43,7 @@ def write_raw_csr(
     progress: Any,
 ) -> ConvertedFiles:
     """Write ``dataset`` as raw_csr; see :meth:`framefold.Context.convert`."""
+    overwrite = boolean("overwrite", overwrite)
     dataset._check_files()
     target = Path(path)
     if target.suffix.lower() != ".toml":

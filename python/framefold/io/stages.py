@@ -12,6 +12,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
@@ -92,7 +93,7 @@ class Bin(_TextStage):
 
     def __init__(self, factors: int | Sequence[int], mean: bool = False) -> None:
         self.factors = _whole_numbers("factors", factors)
-        self.mean = bool(mean)
+        self.mean = boolean("mean", mean)
 
     def _text(self) -> str:
         return f"bin {_joined(self.factors)}" + (" mean=true" if self.mean else "")
@@ -268,7 +269,7 @@ class Rebin(_TextStage):
 
     def __init__(self, factors: int | Sequence[int], mean: bool = False) -> None:
         self.factors = _whole_numbers("factors", factors)
-        self.mean = bool(mean)
+        self.mean = boolean("mean", mean)
 
     def _text(self) -> str:
         return f"rebin {_joined(self.factors)}" + (" mean=true" if self.mean else "")

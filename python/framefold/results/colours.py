@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold._engine import vector_colours as vector_picture
+from framefold.common._booleans import boolean
 from framefold.common.optional import require
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def visualize_simple(
     if values.dtype.kind == "c":
         return vector_colours(values, usable, vmax)[0]
     values = values.astype(np.float64)
-    if logarithmic:
+    if boolean("logarithmic", logarithmic):
         finite = values[usable & np.isfinite(values)]
         lowest = finite.min() if finite.size else 0.0
         vmin, vmax = (

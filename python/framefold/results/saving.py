@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.exceptions import (
     ArgumentTypeError,
     FileAccessError,
@@ -161,6 +162,7 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
     They appear under their name at the end of the context, unless that is an exception.
     """
     ending = ending_of(path)
+    overwrite = boolean("overwrite", overwrite)
     whole = _engine.WholeFile(os.fspath(path), overwrite, folder=ending in FOLDERS)
     written = False
 

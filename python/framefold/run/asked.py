@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from framefold.common._booleans import boolean
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 
@@ -25,6 +26,7 @@ def asked(out: Any, resume: bool, overwrite: bool) -> Asked | None:
     InvalidArgumentError, ArgumentTypeError
         If they do not fit each other.
     """
+    resume, overwrite = boolean("resume", resume), boolean("overwrite", overwrite)
     if out is None:
         for name, given in (("resume", resume), ("overwrite", overwrite)):
             if given:

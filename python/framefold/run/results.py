@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 import numpy as np
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common._tracebacks import shorten, shortened
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
@@ -334,7 +335,7 @@ def _save(
 ) -> Path | list[Path]:
     from framefold.results.saving import save, save_each
 
-    return (save_each if separate else save)(results, path, overwrite)
+    return (save_each if boolean("separate", separate) else save)(results, path, overwrite)
 
 
 async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
 
@@ -232,6 +233,7 @@ def apply_correction(
         False for the way back, from the scan to the detector.
     """
     y, x = np.asarray(y_centers), np.asarray(x_centers)
+    flip_y, forward = boolean("flip_y", flip_y), boolean("forward", forward)
     angle = np.deg2rad(scan_rotation if forward else -scan_rotation)
     if flip_y and forward:
         y = -y

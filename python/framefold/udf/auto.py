@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from framefold.common._booleans import boolean
 from framefold.common._losses import first_lost
 from framefold.common._masked import has_masked
 from framefold.common.buffers import BufferDeclaration
@@ -37,7 +38,7 @@ class AutoUDF(UDF):
     """
 
     def __init__(self, f: Callable[[Any], Any], monitor: bool = False) -> None:
-        super().__init__(f=f, monitor=monitor)
+        super().__init__(f=f, monitor=boolean("monitor", monitor))
 
     def _trial(self) -> np.ndarray[Any, np.dtype[Any]]:
         function = getattr(self.params.f, "__name__", "the function")

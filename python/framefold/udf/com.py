@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
@@ -557,6 +558,7 @@ class CoMUDF(UDF):
 
 
 def _check_numbers(params: CoMParams) -> None:
+    boolean("CoMUDF: flip_y", params.flip_y)
     inner = params.ri or 0.0
     if isnan(params.r) or isnan(inner) or inner >= params.r:
         raise InvalidArgumentError(

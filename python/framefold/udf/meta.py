@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._booleans import boolean
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.threading import allowed_threads
@@ -179,7 +180,7 @@ class UDFMeta:
         """
         if self._merged is None:
             return None
-        if not full_nav:
+        if not boolean("full_nav", full_nav):
             return self._merged.copy()
         nav = _memory.zeros((self._dataset_shape.nav.size,), bool)
         selected = self._selected()

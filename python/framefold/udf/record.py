@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.shape import n_selected
 from framefold.exceptions import FileAccessError, FramefoldError
@@ -45,6 +46,7 @@ class RecordUDF(UDF):
     """
 
     def __init__(self, filename: str | os.PathLike[str], overwrite: bool = False) -> None:
+        overwrite = boolean("overwrite", overwrite)
         super().__init__(filename=os.path.abspath(filename), overwrite=overwrite)
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:

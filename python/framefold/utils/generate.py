@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError
@@ -66,7 +67,7 @@ def cbed_frame(
     indices = np.mgrid[-10:11, -10:11] if indices is None else indices
     indices, peaks = frame_peaks(fy, fx, zero, a, b, radius if margin is None else margin, indices)
     heights = np.ones(len(peaks))
-    if not all_equal and len(peaks):
+    if not boolean("all_equal", all_equal) and len(peaks):
         distances = np.linalg.norm(peaks - zero, axis=-1)
         heights = max(len(peaks), distances.max()) - distances + np.arange(1, len(peaks) + 1)
     frame = np.zeros((fy, fx), dtype=np.float32)

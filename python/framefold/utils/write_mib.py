@@ -20,6 +20,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 
 __all__ = ["Layout", "encode_payload", "write_mib"]
@@ -105,6 +106,8 @@ def write_mib(
         If the shapes do not fit each other or the layout, a count is too large for the
         counter, or the number of frames is not that of the scan.
     """
+    raw, hdr = boolean("raw", raw), boolean("hdr", hdr)
+    scan_in_hdr = boolean("scan_in_hdr", scan_in_hdr)
     path = Path(path)
     if path.suffix.lower() in (".mib", ".hdr"):
         path = path.with_suffix("")
@@ -194,7 +197,7 @@ def encode_payload(
             f"found counts from {pixels.min()} to {pixels.max()}, "
             f"but counters of {depth} bits hold 0 to {2**depth - 1}"
         )
-    if not raw:
+    if not boolean("raw", raw):
         return pixels.astype(_PROCESSED[depth][1]).tobytes()
     rows = _raw_rows(pixels, depth=depth, layout=layout)
     if rows.shape[1] % _RAW_GROUP[depth]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common.slice import Slice
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 from framefold.io.corrections.detector import RepairDescriptor, correct, plane
@@ -66,7 +67,7 @@ class CorrectionSet:
         self._dark = _own(plane("dark", dark))
         self._gain = _own(plane("gain", gain))
         self._excluded: Excluded | None = excluded(excluded_pixels)
-        self._allow_empty = bool(allow_empty)
+        self._allow_empty = boolean("allow_empty", allow_empty)
         self._checked: tuple[tuple[int, ...], _engine.Corrections] | None = None
         shape = self._sig_shape()
         if shape is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.corrections.excluded import excluded
@@ -84,6 +85,7 @@ def correct(
         If ``inplace`` is asked for and ``buffer`` holds integers.
     """
     refuse_masked("the data", buffer, _EXCLUDE)
+    inplace = boolean("inplace", inplace)
     buffer = np.asarray(buffer)
     dark, gain = plane("dark_image", dark_image), plane("gain_map", gain_map)
     pixels = excluded(excluded_pixels)
@@ -251,6 +253,7 @@ class RepairDescriptor:
         self, sig_shape: tuple[int, ...], excluded_pixels: Any = None, allow_empty: bool = False
     ) -> None:
         self.sig_shape = tuple(int(length) for length in sig_shape)
+        allow_empty = boolean("allow_empty", allow_empty)
         pixels = excluded(excluded_pixels)
         dims = len(self.sig_shape)
         where = np.zeros((dims, 0), np.intp) if pixels is None else pixels.for_shape(self.sig_shape)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._booleans import boolean
 from framefold.common.optional import require
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset._arrays import check_dtype
@@ -85,6 +86,7 @@ class DaskDataSet(DataSet):
             raise InvalidArgumentError(f"min_size is {min_size!r}, expected a number of bytes")
         if dask_array.ndim == sig_dims:
             dask_array = dask_array[np.newaxis]
+        preserve_dimensions = boolean("preserve_dimensions", preserve_dimensions)
         array = dask_array if preserve_dimensions else _reordered(dask_array, sig_dims)
         dtype = array.dtype.newbyteorder("=")
         self._begin(array, Layout(array.chunks, sig_dims, dtype, min_size))
