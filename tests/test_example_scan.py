@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.masks import circular
 
 
@@ -94,3 +94,11 @@ def test_example_files_are_one_scan_and_replace_nothing(tmp_path) -> None:
         ctx.load("raw", tmp_path / "scan.raw", **shapes),
     ):
         np.testing.assert_array_equal(np.asarray(dataset), expected)
+
+
+@pytest.mark.parametrize(("there", "missing"), [("scan.hdr", "scan.mib"), ("scan.mib", "scan.hdr")])
+def test_files_of_another_scan_are_no_example(tmp_path, there, missing):
+    (tmp_path / there).write_bytes(b"another")
+    with pytest.raises(FileAccessError, match=f"{there}' exists without '{missing}'"):
+        ff.example_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [there]

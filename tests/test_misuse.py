@@ -421,3 +421,47 @@ def test_what_is_returned_and_not_written_warns_once(executor, name, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert (ctx.run_udf(dataset, writing())["x"].data == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: ff.CoMUDF(r="2 mrad"), "r is '2 mrad', expected a number, in pixels"),
+        (lambda: ff.CoMUDF(r=None), "r is None, expected a number, in pixels"),
+        (lambda: ff.CoMUDF(cy=(6, 8)), r"cy is \(6, 8\), expected a number, in pixels"),
+        (lambda: ff.CoMUDF(scan_rotation="33"), "scan_rotation is '33', .* in degrees"),
+        (lambda: ff.CoMUDF().with_params(3), "of CoMUDF got 3 without a name"),
+        (lambda: Nav().buffer("nav", dtype="flaot32"), "buffer is 'flaot32', expected one that"),
+        (lambda: ff.Context().open(np.ones((2, 3))), r"type ndarray; use load\('memory', data="),
+    ],
+)
+def test_arguments_of_another_type_are_named(use, message):
+    with pytest.raises(TypeError, match=message):
+        use()
+
+
+def test_results_that_are_not_there_and_those_that_are(ctx, dataset):
+    result = ctx.run_udf(dataset=dataset, udf=ff.SumUDF())
+    with pytest.raises(KeyError, match="no result 'intensty'; there are intensity"):
+        result["intensty"]
+    assert result.get("intensty") is None
+    assert "intensty" not in result
+
+
+def test_functions_that_return_nothing(ctx, dataset):
+    with pytest.warns(UserWarning, match="returned None for all frames; it needs a 'return'"):
+        ctx.map(dataset, lambda frame: None)
+    some = ctx.map(dataset, lambda frame: {} if frame[0, 0] > 2000 else None)
+    assert some.dtype == object
+
+
+def test_one_mask_without_a_list(ctx, dataset):
+    shape = tuple(dataset.shape.sig)
+    with pytest.raises(InvalidArgumentError, match="single mask, give a list with one factory"):
+        ctx.run_udf(dataset=dataset, udf=ff.ApplyMasksUDF(lambda: np.ones(shape)))
+
+
+@pytest.mark.parametrize("text", ["1,2 mrad", "0,5nm"])
+def test_decimal_commas_are_refused_in_words(dataset, text):
+    with pytest.raises(InvalidArgumentError, match=f"in '{text}' has no unit; .* with a point"):
+        dataset.calibrate(pixel_size=text)

@@ -505,7 +505,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         BufferWrapper
             Shape ``(*nav, *result)``.
         """
-        from framefold.udf.auto import AutoUDF
+        from framefold.udf.auto import AutoUDF, tell_of_nothing
 
         results = self.run_udf(
             dataset,
@@ -519,7 +519,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             overwrite=overwrite,
             cache=cache,
         )
-        return results["result"]
+        result: BufferWrapper = results["result"]
+        tell_of_nothing(result)
+        return result
 
     @shortened
     def export_dataset(

@@ -159,6 +159,11 @@ fn parse_step(part: &str, text: &str) -> Result<(f64, String)> {
     let (value, unit) = found.ok_or_else(|| {
         Error::invalid(format!("'{text}' is no number with a unit")).with_hint("write it as 0.5nm")
     })?;
+    if unit.is_empty() && text.contains(',') {
+        return Err(Error::invalid(format!("{value} in '{text}' has no unit")).with_hint(
+            "write each step with its unit, as 1nm,2nm, and decimals with a point, as 0.5nm",
+        ));
+    }
     checked("the step", value, &unit)?;
     Ok((value, unit))
 }

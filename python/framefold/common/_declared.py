@@ -39,7 +39,7 @@ class BufferDeclaration:
     ) -> None:
         self.kind = kind
         self.extra_shape = lengths(extra_shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = _dtype(dtype)
         self.where = where
         self.use = use
         self.unit = unit
@@ -144,6 +144,16 @@ class About(NamedTuple):
     unit: str = ""
     vector: bool = False
     axes: tuple[Axis, ...] = ()
+
+
+def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(
+            f"dtype of a buffer is {dtype!r}, expected one that NumPy knows, such as 'float32': "
+            f"{error}"
+        ) from None
 
 
 def lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from framefold.common._tracebacks import shortened
+from framefold.exceptions import ArgumentTypeError
 from framefold.io.dataset._opening import load_as
 from framefold.io.dataset.base import DataSet
 
@@ -36,6 +37,11 @@ class OpenMethods:
         UnsupportedError
             If no format recognizes the file; the message says what it begins with.
         """
+        if hasattr(path, "shape") and hasattr(path, "dtype"):
+            raise ArgumentTypeError(
+                f"open takes the path of a file, and this is of type {type(path).__name__}; use "
+                f"load('memory', data=…) for an array, and load('dask', …) for one of Dask"
+            )
         return self.load("auto", path, **options)
 
     @shortened

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class UDFResultDict(dict[str, BufferWrapper]):
     """The results of one UDF: name to :class:`~framefold.common.buffers.BufferWrapper`."""
 
+    def __missing__(self, name: Any) -> BufferWrapper:
+        raise KeyError(f"there is no result {name!r}; there are {', '.join(self) or 'none'}")
+
     def __repr__(self) -> str:
         """One line for each result."""
         lines = "".join(f"\n    {name!r}: {buffer!r}," for name, buffer in self.items())

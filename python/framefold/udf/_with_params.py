@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 
 def check_names(udf: str, names: Iterable[str], known: Iterable[str]) -> None:
@@ -50,4 +50,13 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return super().__get__(instance, owner)
-            return lambda **params: instance._other(params)
+
+            def with_params(*values: Any, **params: Any) -> Any:
+                if values:
+                    raise ArgumentTypeError(
+                        f"with_params of {type(instance).__name__} got {values[0]!r} without a "
+                        f"name; pass parameters by name"
+                    )
+                return instance._other(params)
+
+            return with_params

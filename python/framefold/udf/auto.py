@@ -10,7 +10,8 @@ import numpy as np
 from framefold.common._booleans import boolean
 from framefold.common._losses import first_lost
 from framefold.common._masked import has_masked
-from framefold.common.buffers import BufferDeclaration
+from framefold.common._telling import tell
+from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.compilation.marks import compiled, numba_is_installed, options_of
 from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
@@ -96,6 +97,15 @@ class AutoUDF(UDF):
         """Assign."""
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
+
+
+def tell_of_nothing(result: BufferWrapper) -> None:
+    """Warn if the function returned None for all frames; results computed later are not asked."""
+    if type(result) is not BufferWrapper or result.dtype != object:
+        return
+    values = result.raw_data
+    if values.size and all(value is None for value in values.flat):
+        tell("the function returned None for all frames; it needs a 'return'", UserWarning)
 
 
 @compiled

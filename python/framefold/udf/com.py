@@ -16,7 +16,7 @@ from framefold.common._masked import refuse_masked
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.udf._blank import tell_of_blank
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf._vector_field import (
@@ -559,16 +559,25 @@ class CoMUDF(UDF):
 
 def _check_numbers(params: CoMParams) -> None:
     boolean("CoMUDF: flip_y", params.flip_y)
+    for name in ("r", "ri", "cy", "cx", "scan_rotation"):
+        value = getattr(params, name)
+        if value is None and name != "r":
+            continue
+        try:
+            is_finite = isfinite(value)
+        except TypeError:
+            unit = "degrees" if name == "scan_rotation" else "pixels"
+            raise ArgumentTypeError(
+                f"CoMUDF: {name} is {value!r}, expected a number, in {unit}"
+            ) from None
+        if not is_finite and name not in ("r", "ri"):
+            raise InvalidArgumentError(f"CoMUDF: {name} is {value}, not a finite number")
     inner = params.ri or 0.0
     if isnan(params.r) or isnan(inner) or inner >= params.r:
         raise InvalidArgumentError(
             f"CoMUDF: the inner radius {inner} is not below the outer radius {params.r}; "
             f"choose ri < r"
         )
-    for name in ("cy", "cx", "scan_rotation"):
-        value = getattr(params, name)
-        if value is not None and not isfinite(value):
-            raise InvalidArgumentError(f"CoMUDF: {name} is {value}, not a finite number")
 
 
 def _regression(value: Any) -> RegressionOptions | npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset.memory import MemoryDataSet
 from framefold.utils.simulate import StrainedCrystal
 
@@ -94,16 +94,23 @@ def example_files(folder: str | PathLike[str] = ".") -> list[Path]:
     Raises
     ------
     OSError
-        If they cannot be written.
+        If they cannot be written, or one of ``scan.mib`` and ``scan.hdr`` is there without the
+        other.
     """
     from framefold.utils.write_mib import write_mib
 
     folder = Path(folder)
     mib, hdr, npy, raw = (folder / f"scan.{ending}" for ending in ("mib", "hdr", "npy", "raw"))
+    for there, missing in ((mib, hdr), (hdr, mib)):
+        if there.exists() and not missing.exists():
+            raise FileAccessError(
+                f"'{there}' exists without '{missing.name}', so that it is no file of this scan; "
+                f"choose another folder"
+            )
     counts = StrainedCrystal(
         nav_shape=(8, 10), sig_shape=(64, 64), camera_step=0.22, disk_radius=3.0, scan_step=6.0
     ).counts()
-    if not (mib.exists() or hdr.exists()):
+    if not mib.exists():
         write_mib(mib, counts)
     if not npy.exists():
         np.save(npy, counts)

@@ -169,14 +169,22 @@ impl Masks {
         if found == sig_shape {
             return Ok(());
         }
+        let stack = |n_masks: usize| {
+            let lengths = [n_masks].into_iter().chain(sig_shape.iter().copied());
+            lengths.map(|length| length.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let is_one = sig_shape.split_first() == Some((&self.n_masks(), found));
         Err(Error::invalid(format!(
             "masks of shape {found:?} do not fit frames of shape {sig_shape:?}"
         ))
-        .with_hint(format!(
-            "make a stack of shape ({}, {})",
-            self.n_masks(),
-            sig_shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        )))
+        .with_hint(if is_one {
+            format!(
+                "for a single mask, give a list with one factory, or a stack of shape ({})",
+                stack(1)
+            )
+        } else {
+            format!("make a stack of shape ({})", stack(self.n_masks()))
+        }))
     }
 
     fn result_dtype(&self, job: &JobMeta) -> DType {
