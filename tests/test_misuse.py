@@ -184,6 +184,58 @@ def test_constructor_that_does_not_round_trip(ctx, dataset):
     assert any("clean copy of Renames" in note for note in caught.value.__notes__)
 
 
+class Scaled(Nav):
+    """Of the gain that its constructor makes of what it is given."""
+
+    def __init__(self, gain):
+        super().__init__(gain=self.convert(gain))
+
+    def process_frame(self, frame):
+        self.results.x[:] = frame.sum() * np.sum(self.params.gain)
+
+
+def converting(convert):
+    """A UDF class whose constructor converts its parameter."""
+    return type("Converting", (Scaled,), {"convert": staticmethod(convert)})
+
+
+@pytest.mark.parametrize(
+    ("convert", "given", "found"),
+    [
+        (lambda gain: 1 / gain, 10, r"passes on 0.1 to UDF.__init__, and 10.0 when"),
+        (lambda gain: np.asarray(gain) * 2, [1, 2], r"passes on array\(\[2, 4\]\)"),
+        (lambda gain: [gain], 3, r"passes on \[3\] to UDF.__init__, and \[\[3\]\] when"),
+        (lambda gain: {"by": np.float32(gain["by"]) ** 2}, {"by": 3}, "9.0.*81.0"),
+        (lambda gain: (*gain, None), (1,), r"\(1, None\) to UDF.__init__, and \(1, None, None"),
+    ],
+)
+def test_constructor_that_converts_a_parameter(ctx, dataset, convert, given, found):
+    udf = converting(convert)(given)
+    with pytest.raises(UDFError, match=rf"Converting.__init__ .* 'gain': .*{found}") as caught:
+        ctx.run_udf(dataset=dataset, udf=udf)
+    assert "super().__init__(gain=gain), and convert in get_task_data" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("convert", "given"),
+    [
+        (float, 3),
+        (int, 3.7),
+        (tuple, [1, 2]),
+        (np.asarray, [1, 2]),
+        (lambda gain: np.array(gain, "float32"), [1, np.nan]),
+        # In the last bits, this differs from once to twice.
+        (lambda gain: np.asarray(gain) / np.sum(gain), np.linspace(0, 1, 1001, dtype="float32")),
+        (lambda gain: [each / sum(gain) for each in gain], [0.1, 0.7, 0.9]),
+        (lambda gain: gain * 2, np.inf),
+    ],
+)
+def test_constructor_that_converts_and_changes_no_more(ctx, dataset, convert, given):
+    result = ctx.run_udf(dataset=dataset, udf=converting(convert)(given))["x"].data
+    sums = ctx.run_udf(dataset=dataset, udf=Nav())["x"].data
+    assert np.allclose(result, sums * np.sum(convert(given)), equal_nan=True)
+
+
 class SpecialError(Exception):
     """An exception with a constructor of its own."""
 

@@ -240,6 +240,17 @@ def test_exceptions_of_get_output_are_the_users_own(ctx):
         dataset.pipe(Positional(1))
     assert "must accept exactly these" in caught.value.__notes__[0]
 
+    class Inverse(ff.Transform):
+        def __init__(self, gain):
+            super().__init__(gain=1 / gain)
+
+        def process_frame(self, frame, out):
+            out[:] = frame * self.params.gain
+
+    wrong = "Inverse.__init__ converts parameter 'gain': it passes on 0.1 .* and 10.0 when"
+    with pytest.raises(InvalidArgumentError, match=wrong):
+        dataset.pipe(Inverse(10))
+
 
 def test_threads_with_python_on_both_sides_do_not_wait_for_each_other():
     code = f"""

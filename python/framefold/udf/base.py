@@ -84,7 +84,8 @@ class UDF(BackendConstants):
     ----------
     **kwargs
         Parameters. A clean copy for each partition is made by calling the class with them, so
-        a constructor must accept exactly what it passes on.
+        a constructor must accept exactly what it passes on, and pass on what it is given: one that
+        converts a parameter, and once more in the copy, is an error when a run is planned.
 
     Attributes
     ----------

@@ -14,6 +14,7 @@ from framefold.common.shape import Shape
 from framefold.compilation.marks import NO_NUMBA, numba_is_installed, options_of
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.stages import Stage
+from framefold.udf._conversions import converted_again
 from framefold.udf.data import UDFData
 from framefold.warnings import NotCompiledWarning
 
@@ -54,8 +55,9 @@ class Transform(Stage):
 
     Keyword arguments of the constructor are ``self.params``; arrays among them are copied, and
     read-only. Each worker calls the class with them for a copy of its own, so the constructor must
-    accept exactly what it passes on. With :func:`framefold.compiled`, the method that processes
-    frames is compiled, and runs on all threads without the interpreter.
+    accept exactly what it passes on, and pass on what it is given. With
+    :func:`framefold.compiled`, the method that processes frames is compiled, and runs on all
+    threads without the interpreter.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ class Transform(Stage):
     ------
     InvalidArgumentError
         By ``pipe``: if it has no method for frames, or one with other arguments, if its output has
-        no such shape or dtype, or if a constructor does not pass on its parameters.
+        no such shape or dtype, or if a constructor does not pass on its parameters as they are.
     UDFError
         By ``pipe``: if something cannot be compiled. In a run: if the method returns something.
 
@@ -166,6 +168,8 @@ class Transform(Stage):
         """A clean copy."""
         made = _called(type(self), self._kwargs)
         assert isinstance(made, type(self))
+        # What it passes on for the copy may be something else than what it was given.
+        made._kwargs = dict(self._kwargs)
         return made
 
     def _changes(self) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -209,12 +213,20 @@ class Transform(Stage):
 
 def transform_of(cls: type[Transform], kwargs: Mapping[str, Any]) -> Transform:
     """A transform as data sets keep it: it does not change with arrays of the user's."""
-    return _called(cls, {key: _kept(value) for key, value in kwargs.items()})
+    kept = {key: _kept(value) for key, value in kwargs.items()}
+    made = _called(cls, kept)
+    by_copy = vars(made).get("_kwargs", {})
+    where = "in a property or the method, from self.params"
+    wrong = converted_again(cls, "Transform", kept, by_copy, where)
+    if wrong is not None:
+        raise InvalidArgumentError(wrong)
+    made._kwargs = kept
+    return made
 
 
 def _called(cls: type[Transform], kwargs: Mapping[str, Any]) -> Transform:
     try:
-        made = cls(**kwargs)
+        return cls(**kwargs)
     except TypeError as error:
         error.add_note(
             f"framefold makes a clean copy of {cls.__name__} by calling it with the parameters "
@@ -222,9 +234,6 @@ def _called(cls: type[Transform], kwargs: Mapping[str, Any]) -> Transform:
             f"the constructor must accept exactly these"
         )
         raise
-    # What it passes on for the copy may be something else than what it was given.
-    made._kwargs = dict(kwargs)
-    return made
 
 
 def _kept(value: Any) -> Any:

@@ -15,6 +15,7 @@ from framefold.common._integers import MOST
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
+from framefold.udf._conversions import converted_again
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.engine.changes import laid_out_to_travel
 
@@ -280,7 +281,7 @@ def recipe_of(udf: UDF) -> UDF:
     TypeError
         If the constructor does not accept what it passed on.
     UDFError
-        If it does not call that of the base class.
+        If it does not call that of the base class, or converts what it passed on once more.
     """
     if "_kwargs" not in udf.__dict__:
         raise UDFError(
@@ -288,5 +289,9 @@ def recipe_of(udf: UDF) -> UDF:
             f"parameters on to it, as keyword arguments"
         )
     copy = udf.copy()
+    by_copy = vars(copy).get("_kwargs", {})
+    wrong = converted_again(type(udf), "UDF", udf._kwargs, by_copy, "in get_task_data")
+    if wrong is not None:
+        raise UDFError(wrong)
     copy._kwargs = laid_out_to_travel(udf._kwargs)
     return copy

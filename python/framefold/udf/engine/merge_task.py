@@ -23,7 +23,7 @@ from framefold.udf.engine.returned import RETURNED, are_results, is_lost
 from framefold.warnings import IgnoredReturnWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from framefold.udf.engine.bridge import RunDescription
     from framefold.udf.engine.changes import Version
