@@ -20,10 +20,20 @@ import framefold as ff
 from framefold.exceptions import ReadOnlyError
 from framefold.io.dataset.mib import MIBDataSet
 from framefold.io.dataset.npy import NPYDataSet
+from framefold.udf import UDF
+from framefold.udf._mixins import UDFFrameMixin
+from framefold.udf.com import CoMUDF
 from framefold.udf.FEM import FEMUDF
 from framefold.udf.masks import ApplyMasksUDF
 from framefold.udf.reduction import ReductionUDF
-from framefold.warnings import DataSetWarning, DetectorWarning, MissingFramesWarning
+from framefold.udf.stddev import StdDevUDF
+from framefold.udf.sumsigudf import SumSigUDF
+from framefold.warnings import (
+    DataSetWarning,
+    DetectorWarning,
+    MissingFramesWarning,
+    UncalledMethodWarning,
+)
 
 SIG = (8, 12)
 
@@ -298,3 +308,75 @@ def test_what_tells_of_a_data_set_is_a_dict_or_a_list(ctx, tmp_path):
     assert json.dumps(dataset.warnings) == "[]"
     assert copy.copy(dataset.warnings) == []
     assert [*dataset.warnings, "x"] == ["x"]
+
+
+def by(name):
+    """A way to process data that leaves results as they are."""
+    return {name: lambda self, *data: None}
+
+
+SECOND = type("Second", (SumSigUDF,), by("process_frame"))
+
+
+class Chooses(SECOND):
+    """Says itself what is called."""
+
+    def get_method(self):
+        return "tile"
+
+    process_partition = by("process_partition")["process_partition"]
+
+
+class Template(UDF):
+    """Calls what derived classes have for a frame."""
+
+    get_result_buffers = SumSigUDF.get_result_buffers
+
+    def process_tile(self, tile):
+        for frame in tile:
+            self.process_frame(frame)
+
+    def process_frame(self, frame):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_methods_that_an_inherited_one_hides(scan, executor):
+    with shared(executor) as ctx:
+        dataset = ctx.load("npy", str(scan))
+        found = told(lambda: ctx.run_udf(dataset=dataset, udf=SECOND()))[1]
+    text = (
+        "Second: process_frame of Second is not called: process_tile, inherited from SumSigUDF, "
+        "comes before it; implement process_tile in Second, or have get_method return 'frame'"
+    )
+    assert found == [(UncalledMethodWarning, text, __file__)]
+
+
+@pytest.mark.parametrize(
+    ("bases", "name", "n"),
+    [
+        ((SumSigUDF,), "process_tile", 0),
+        ((SumSigUDF,), "process_frames", 1),
+        ((SumSigUDF,), "process_partition", 1),
+        ((UDFFrameMixin, SumSigUDF), "process_frame", 1),
+        ((type("Frames", (), by("process_frame")), SumSigUDF), "postprocess", 1),
+        ((FEMUDF, type("Tiles", (), by("process_tile"))), "postprocess", 0),
+        ((SECOND,), "process_tile", 0),
+        ((SECOND,), "get_preferred_dtype", 1),
+        ((Chooses,), "process_frame", 1),
+        ((Chooses,), "postprocess", 0),
+        ((Template,), "process_frame", 0),
+        ((CoMUDF,), "process_frame", 0),
+        ((CoMUDF,), "process_partition", 1),
+        ((StdDevUDF,), "process_frame", 0),
+        ((FEMUDF,), "process_partition", 1),
+        ((FEMUDF,), "process_tile", 0),
+    ],
+)
+def test_which_methods_are_hidden(scan, bases, name, n):
+    ctx = ff.Context.make_with("inline")
+    udf = type("Derived", bases, by(name))
+    made = udf(center=(3, 4), rad_in=1, rad_out=3) if issubclass(udf, FEMUDF) else udf()
+    dataset = ctx.load("npy", str(scan))
+    found = told(lambda: ctx.run_udf(dataset=dataset, udf=made))[1]
+    assert [each[0] for each in found] == [UncalledMethodWarning] * n

@@ -39,5 +39,9 @@ class DetectorWarning(UserWarning):
     """A virtual detector or a mask covers no pixel, or has its centre outside of the frames."""
 
 
+class UncalledMethodWarning(UserWarning):
+    """A function processes data by an inherited method, and the one of its own is not called."""
+
+
 class UnusedCorrectionsWarning(UserWarning):
     """A file brings corrections that are applied only if they are asked for."""

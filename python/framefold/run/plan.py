@@ -32,7 +32,7 @@ from framefold.udf.engine.native import (
 )
 from framefold.udf.native import as_udf
 from framefold.udf.references import refuse_references
-from framefold.warnings import DetectorWarning, NotCompiledWarning
+from framefold.warnings import DetectorWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -360,10 +360,9 @@ class Run:
         self.dataset._tell_missing(self.roi)
         for udf in self.udfs:
             tell_of(type(udf).__name__, udf._doubts(self.dataset), DetectorWarning)
-        for bridge in self.bridges:
-            if bridge is not None and bridge.why_interpreted:
-                why = f"{bridge.why_interpreted}; pip install framefold[numba]"
-                tell_of(bridge.name, [why], NotCompiledWarning)
+        for bridge in self.own_bridges:
+            if bridge is not None:
+                bridge.tell_oddities()
 
     def update_parameters(self, parameters: Sequence[Mapping[str, Any]]) -> None:
         """Change parameters of the UDFs for all partitions that are not begun yet."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from framefold._engine import CompiledCode
 from framefold.arrays.formats import Formats, asked_for, layout
+from framefold.common._telling import tell_of
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
@@ -36,12 +37,14 @@ from framefold.udf.engine.declarations import (
     recipe_of,
     stack_wishes,
     tiling_wishes,
+    uncalled_methods,
 )
 from framefold.udf.engine.memory import Arrays, keep_memory
 from framefold.udf.engine.merge_task import MergeTask
 from framefold.udf.engine.partition_task import PartitionTask
 from framefold.udf.engine.results import check_omitted
 from framefold.udf.meta import UDFMeta
+from framefold.warnings import NotCompiledWarning, UncalledMethodWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,6 +283,14 @@ class Bridge:
         elif self.why_interpreted:
             made += f", {self.why_interpreted}"
         return made
+
+    def tell_oddities(self) -> None:
+        """Warn of what is odd about how the UDF processes the data."""
+        uncalled = uncalled_methods(self.udf, self.method)
+        tell_of(self.name, uncalled, UncalledMethodWarning)
+        if self.why_interpreted:
+            why = f"{self.why_interpreted}; pip install framefold[numba]"
+            tell_of(self.name, [why], NotCompiledWarning)
 
     def meta(self, **kwargs: Any) -> UDFMeta:
         """Meta information of this run."""

@@ -189,6 +189,46 @@ def processing_method(udf: UDF, known: str | None = None) -> str:
     return method
 
 
+def uncalled_methods(udf: UDF, method: str) -> list[str]:
+    """What is odd about a class that has a way to process data of its own, and inherits another.
+
+    Parameters
+    ----------
+    udf
+        Any.
+    method
+        The name of the method that processes the data, as :func:`processing_method` gives it.
+    """
+    cls, called = type(udf), PROCESS_METHODS[method]
+    of_called = place(cls, called)
+    if called in vars(udf) or of_called == len(cls.__mro__):
+        return []
+    # What is called may call the others itself.
+    code = getattr(getattr(cls, called), "__code__", None)
+    by_itself = getattr(code, "co_names", ())
+    found = []
+    for other, name in PROCESS_METHODS.items():
+        at = place(cls, name)
+        chooses = place(cls, "get_method") <= at  # the class itself, or one that derives from it
+        if at >= of_called or chooses or name in by_itself:
+            continue
+        own, inherited = cls.__mro__[at], cls.__mro__[of_called]
+        if own.__module__.startswith("framefold."):
+            continue  # a class of the user's that is listed behind it brings another method along
+        found.append(
+            f"{name} of {own.__name__} is not called: {called}, inherited from "
+            f"{inherited.__name__}, comes before it; implement {called} in {own.__name__}, or have "
+            f"get_method return {other!r}"
+        )
+    return found
+
+
+def place(cls: type, name: str) -> int:
+    """How far up in the hierarchy of classes a method is from."""
+    classes = (n for n, each in enumerate(cls.__mro__) if name in vars(each))
+    return next(classes, len(cls.__mro__))
+
+
 def check_that_a_call_runs(
     name: str, function: Any, instead: str = "write to the result buffers"
 ) -> None:

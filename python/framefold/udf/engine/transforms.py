@@ -16,7 +16,7 @@ from framefold.compilation.plan import N_RESERVED, Buffer, Member, Wanted
 from framefold.compilation.values import Block, is_number
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.udf.engine.compiled import functions_called, raise_failure
-from framefold.udf.engine.declarations import check_that_a_call_runs
+from framefold.udf.engine.declarations import check_that_a_call_runs, place
 
 if TYPE_CHECKING:
     from framefold.udf.transform import Transform, TransformMeta
@@ -172,7 +172,7 @@ def _checked_method(copy: Transform) -> str:
             f"{name} implements neither process_frame(self, frame, out) nor "
             f"process_frames(self, frames, out); implement one of them"
         )
-    if method == "process_frames" and _place(cls, "process_frame") < _place(cls, method):
+    if method == "process_frames" and place(cls, "process_frame") < place(cls, method):
         raise InvalidArgumentError(
             f"{name} has a process_frame of its own, and process_frames of a class that it "
             f"derives from, which would be called instead; implement process_frames in {name}"
@@ -204,12 +204,6 @@ def _checked_method(copy: Transform) -> str:
                 f"not; mark both or leave one out"
             )
     return method
-
-
-def _place(cls: type, method: str) -> int:
-    """How far up in the hierarchy of classes a method is from."""
-    classes = (n for n, each in enumerate(cls.__mro__) if method in vars(each))
-    return next(classes, len(cls.__mro__))
 
 
 def _checked_sig(name: str, given: Any) -> tuple[int, ...]:
