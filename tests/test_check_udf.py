@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import numpy as np
 import pytest
+import test_guide
 
 import framefold as ff
 from framefold.checking import rules
@@ -153,6 +155,123 @@ class Weighted(Sums):
         self.results.n += tile.sum(axis=(1, 2)) * self.params.weights
 
 
+class Threshold(FrameSums):
+    def __init__(self, thr=0):
+        super().__init__()
+        self.thr = thr
+
+    def process_frame(self, frame):
+        self.results.n[:] = frame[frame > self.thr].sum()
+
+
+class Listed(Threshold):
+    """Of an object that knows the threshold, which no comparison shows."""
+
+    def __init__(self, thr=0):
+        super().__init__()
+        self.thr, self.label, self.kept = None, f"over {thr}", [slice(thr, 99)]
+
+    def process_frame(self, frame):
+        self.results.n[:] = frame[frame > self.kept[0].start].sum()
+
+
+class Scaled(FrameSums):
+    """Right: what is set on the object, and learned in merge, is used by it alone."""
+
+    def __init__(self, scale=1):
+        super().__init__()
+        self.scale, self.random, self.seen, self.n = scale, np.random.default_rng(3), [], scale
+
+    def process_frame(self, frame):
+        self.seen.append(self.random.random())
+        self.results.n[:] = len(self.seen) <= self.meta.partition_shape.nav.size
+
+    def merge(self, dest, src):
+        super().merge(dest, src)
+        self.n += 1
+
+    def get_results(self):
+        return {"image": self.results.image, "n": self.results.n * self.scale}
+
+
+class Returns(FrameSums):
+    def process_frame(self, frame):
+        return frame.sum()
+
+
+class ReturnsMerged(FrameSums):
+    def merge(self, dest, src):
+        super().merge(dest, src)
+        return dest.n.sum()
+
+
+class ForgetsRows(FrameSums):
+    def merge(self, dest, src):
+        dest.image += src.image
+
+
+class ForgetsRowsCompiled(FrameSums):
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.image += frame
+        self.results.n[0] = frame[0, 0]
+
+    def merge(self, dest, src):
+        dest.image += src.image
+
+
+class RowsOfItsOwn(ForgetsRows):
+    """Right: rows are finished on the main side, and what was merged is returned."""
+
+    def merge(self, dest, src):
+        super().merge(dest, src)
+        return dest
+
+    def get_results(self):
+        return {"image": self.results.image, "n": np.full(self.results.n.shape, 3.0)}
+
+
+class Private(FrameSums):
+    """Right: what is not merged is used on workers alone."""
+
+    def get_result_buffers(self):
+        part = self.buffer("nav", dtype="float64", use="private")
+        return {**super().get_result_buffers(), "part": part}
+
+    def process_frame(self, frame):
+        super().process_frame(frame)
+        self.results.part[:] = frame.max()
+
+
+class Inherited(Sums):
+    def process_frame(self, frame):
+        self.results.n[:] = 0
+
+
+class Near(FrameSums):
+    """Right: names close to those of hooks are helpers, or of hooks that there are, too."""
+
+    def process_frame(self, frame):
+        super().process_frame(self.preproces(frame))
+
+    def preproces(self, frame):
+        return frame
+
+    def process_frame2(self, frame):
+        return frame
+
+    def process_file(self, path):
+        return path
+
+    def merged(self):
+        return self.merge
+
+
+def misspelt(name, of=FrameSums):
+    """A class with a method of that name."""
+    return type("Misspelt", (of,), {name: lambda self, *given: None})
+
+
 class Names(ff.UDF):
     """Right, with results that are no numbers."""
 
@@ -208,7 +327,59 @@ def test_what_is_wrong_is_named(dataset, in_one_process, cls, rule, buffer, word
         report.raise_if_wrong()
 
 
-@pytest.mark.parametrize("cls", [Sums, FrameSums, Refuses, Maximum, Names])
+@pytest.mark.parametrize(
+    ("udf", "rule", "words"),
+    [
+        (Threshold(30), "copies", "self.thr = 30 as .* have 0 there.* super().__init__(thr=thr)"),
+        (Listed(30), "copies", "self.kept = [slice(30, 99, None)] as"),
+        (Returns(), "returns", "process_frame returns a float32, which has no effect"),
+        (ReturnsMerged(), "merge", "merge returns a float64, which has no effect"),
+        (ForgetsRows(), "merge", "as in dest.n[:] = src.n"),
+        (ForgetsRowsCompiled(), "merge", "as in dest.n[:] = src.n"),
+        (Inherited(), "uncalled", "process_frame of Inherited is not called: process_tile, inh"),
+        (misspelt("preproces")(), "uncalled", "method preproces: did you mean preprocess?"),
+        (misspelt("postproces")(), "uncalled", "did you mean postprocess?"),
+        (misspelt("post_process")(), "uncalled", "did you mean postprocess?"),
+        (misspelt("get_result")(), "uncalled", "did you mean get_results?"),
+        (misspelt("get_preferred_dtype")(), "uncalled", "mean get_preferred_input_dtype?"),
+        (misspelt("process_frme")(), "uncalled", "did you mean process_frame?"),
+        (misspelt("process_tiles", Sums)(), "uncalled", "did you mean process_tile?"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, ff.UDF) else None,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_has_no_effect_is_named(dataset, in_one_process, udf, rule, words):
+    report = ff.check_udf(udf, dataset)
+    (finding,) = report.findings
+    assert (finding.rule, finding.wrong) == (rule, True), str(report)
+    pattern = re.escape(words).replace(re.escape(".*"), ".*")
+    assert re.search(pattern, finding.message), finding.message
+
+
+def test_a_misspelt_merge_is_named(dataset, in_one_process):
+    class Missing(NoMerge):
+        def merge_(self, dest, src):
+            pass
+
+        def get_task_dat(self):
+            return {}
+
+    report = ff.check_udf(Missing(), dataset)
+    assert [finding.rule for finding in report.findings] == ["merge", "uncalled"]
+    assert "get_task_dat: did you mean get_task_data?" in report.findings[1].message
+
+
+def test_an_object_that_has_run_is_as_it_was(dataset, in_one_process, ctx):
+    udf = Scaled(5)
+    ctx.run_udf(dataset=dataset, udf=udf)
+    assert not ff.check_udf(udf, dataset).findings
+    udf.thr = 7
+    assert not ff.check_udf(udf, dataset).findings
+
+
+@pytest.mark.parametrize(
+    "cls", [Sums, FrameSums, Refuses, Maximum, Names, Threshold, RowsOfItsOwn, Private, Near]
+)
 def test_what_is_right_is_not_called_wrong(dataset, in_one_process, cls):
     report = ff.check_udf(cls(), dataset)
     assert not report.findings, str(report)
@@ -250,6 +421,30 @@ def test_what_costs_is_said_and_is_not_wrong(dataset, in_one_process):
     assert [finding.rule for finding in report.findings] == ["partitions", "state"]
     assert "process_frame sets self.seen" in report.findings[1].message
     assert report.findings[1].wrong is False
+
+
+def test_functions_of_the_guide_keep_the_rules(in_one_process, tmp_path, monkeypatch):
+    checked = []
+    run_udf = ff.Context.run_udf
+
+    def check_first(ctx, dataset, udf, **how):
+        if isinstance(udf, ff.UDF) and dataset.shape.nav.size > 1:
+            with monkeypatch.context() as patched:
+                patched.setattr(ff.Context, "run_udf", run_udf)
+                report = ff.check_udf(udf, dataset)
+            assert report, str(report)
+            checked.append(report)
+        return run_udf(ctx, dataset, udf, **how)
+
+    monkeypatch.setattr(ff.Context, "run_udf", check_first)
+    monkeypatch.chdir(tmp_path)
+    test_guide.prepare(tmp_path)
+    text = (test_guide.DOCS / "guide" / "udfs.md").read_text(encoding="utf-8")
+    namespace = {"__name__": "__main__"}
+    for block in test_guide.blocks(text):
+        if block.language == "python" and not test_guide.NOT_RUN.match(block.before):
+            exec(block.code, namespace)
+    assert len(checked) > 8
 
 
 class Brightest(ff.UDF):

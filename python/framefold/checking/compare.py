@@ -34,7 +34,7 @@ def _difference(
     if found.shape != expected.shape:
         return f"shape {found.shape} in place of {expected.shape}"
     if found.dtype.kind not in "biufc" or expected.dtype.kind not in "biufc":
-        same = all(_equal(a, b) for a, b in zip(found.flat, expected.flat, strict=True))
+        same = all(equal(a, b) for a, b in zip(found.flat, expected.flat, strict=True))
         return None if same else "other values"
     wide = "complex128" if "c" in (found.dtype.kind, expected.dtype.kind) else "float64"
     a, b = found.astype(wide), expected.astype(wide)
@@ -55,7 +55,8 @@ def _difference(
     )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values or arrays are the same; NaN is the same as NaN."""
     try:
         return bool(np.array_equal(a, b, equal_nan=True))
     except TypeError:

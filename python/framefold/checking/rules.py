@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -14,12 +15,15 @@ from framefold.checking.compare import differing
 from framefold.checking.report import Finding
 from framefold.checking.sample import Results, Sample
 from framefold.executor.make import ExecutorName
+from framefold.udf._conversions import differ, is_known, shown
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
 
 #: What another order of sums may change in single precision, and what it may not.
 ROUNDING = 1e-4
+#: What framefold itself sets on each copy.
+OWN = frozenset({"_kwargs", "params", "results", "task_data", "meta"})
 #: Results of kinds other than nav are merged once for each partition.
 LARGE = 256 << 20
 
@@ -34,6 +38,35 @@ def repeats(sample: Sample, base: Results) -> Iterator[Finding]:
             f"parameters alone: seed random numbers by a parameter, and keep nothing in variables "
             f"of the class or the module",
             name,
+        )
+
+
+def copies(sample: Sample, base: Results) -> Iterator[Finding]:
+    """It makes no difference whether workers' copies have the attributes of the object."""
+    if sample.is_native:
+        return
+    there = vars(sample.udf.copy())
+    own = {
+        name: value
+        for name, value in vars(sample.udf).items()
+        if name not in OWN and not _is_same(value, there.get(name, sample)) and _is_copied(value)
+    }
+    different = _differing_with(sample, base, own)
+    if not different:
+        return
+    # Which of them it is.
+    alone = [name for name in own if _differing_with(sample, base, {name: own[name]})] or list(own)
+    here = ", ".join(f"self.{name} = {shown(own[name])}" for name in alone)
+    elsewhere = ", ".join(shown(there[name]) if name in there else "no such" for name in alone)
+    cls, name = type(sample.udf).__name__, alone[0].lstrip("_")
+    for buffer, how in different.items():
+        yield Finding(
+            "copies",
+            True,
+            f"'{buffer}' differs if workers have {here} as the object that you pass in ({how}); "
+            f"they have {elsewhere} there. Their copies are made by calling {cls} with what its "
+            f"constructor passes on: super().__init__({name}={name}), and then self.params.{name}",
+            buffer,
         )
 
 
@@ -222,6 +255,38 @@ def sizes(sample: Sample, base: Results, dataset: DataSet) -> Iterator[Finding]:
                 f"'{name}' takes {size / 2**20:.0f} MiB, which each partition makes and merges",
                 name,
             )
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b or (is_known(a) and is_known(b) and not differ(a, b))
+
+
+def _is_copied(value: Any) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # whatever a class raises that does not want to be copied
+        return False
+    return True
+
+
+def _differing_with(sample: Sample, base: Results, attributes: dict[str, Any]) -> dict[str, str]:
+    """The results that differ if each clean copy has copies of these attributes."""
+    if not attributes:
+        return {}
+    cls = type(sample.udf)
+
+    def clean_copy(self: Any) -> Any:
+        made = cls.copy(self)
+        vars(made).update(copy.deepcopy(attributes))
+        return made
+
+    udf = copy.copy(sample.udf)
+    udf.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, "copy": clean_copy})
+    try:
+        found = sample.run(udf=udf)
+    except Exception:  # copies without them do not fail
+        return {}
+    return differing(found, base)
 
 
 def _frames(sample: Sample, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framefold.checking import rules
+from framefold.checking.names import uncalled
 from framefold.checking.report import Finding, UDFReport
 from framefold.checking.sample import Sample
 from framefold.checking.watch import watched_run
@@ -23,8 +24,8 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
 
     Runs it about twenty times over the first positions of a scan: cut into other partitions and
     tiles, on threads and on worker processes, under a ROI, over the same values in another dtype,
-    over changed values, and watched. None of that may change what the results are of. Neither
-    ``udf`` nor ``dataset`` are changed.
+    over changed values, with the object's attributes on workers, and watched. None of that may
+    change what the results are of. Neither ``udf`` nor ``dataset`` are changed.
 
     Parameters
     ----------
@@ -57,19 +58,22 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
         try:
             base = sample.run()
         except MissingMergeError as error:
-            return UDFReport(name, str(sample), 1, (Finding("merge", True, str(error)),))
+            findings = [Finding("merge", True, str(error)), *uncalled(sample)]
+            return UDFReport(name, str(sample), 1, tuple(findings))
         if findings := list(rules.repeats(sample, base)):
             # Nothing can be compared.
             return UDFReport(name, str(sample), sample.runs, tuple(findings))
-        for rule in (rules.each_frame_counts, rules.tiles, rules.partitions, rules.selections):
+        compared = rules.copies, rules.each_frame_counts, rules.tiles, rules.partitions
+        for rule in (*compared, rules.selections):
             for finding in rule(sample, base):
                 # A result that is wrong for one reason differs in other ways, too.
                 if not finding.buffer or all(each.buffer != finding.buffer for each in findings):
                     findings.append(finding)
         findings += rules.dtypes(sample)
         findings += rules.executors(sample)
-        costs, time = watched_run(sample)
-        findings += costs
+        seen, time = watched_run(sample)
+        findings += seen
+        findings += uncalled(sample)
         findings += rules.sizes(sample, base, dataset)
         findings.sort(key=lambda finding: not finding.wrong)
         return UDFReport(name, str(sample), sample.runs, tuple(findings), time)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Iterator
+from functools import wraps
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from framefold.checking.compare import equal
 from framefold.checking.report import Finding
-from framefold.checking.sample import Sample
-from framefold.compilation.marks import numba_is_installed
+from framefold.checking.rules import OWN
+from framefold.checking.sample import Results, Sample
+from framefold.compilation.marks import numba_is_installed, options_of
 from framefold.udf.base import PROCESS_METHODS, UDF
-
-#: What framefold itself sets on each copy.
-OWN = frozenset({"_kwargs", "params", "results", "task_data", "meta"})
+from framefold.udf.data import UDFData
 
 
 class _Notes:
@@ -26,25 +29,38 @@ class _Notes:
         self.seconds = 0.0
         self.attributes: set[str] = set()
         self.writes = False
+        #: What the functions returned that should return nothing: name and class.
+        self.returned: dict[str, str] = {}
+        #: What each result of kind `nav` was before `merge`, in parts.
+        self.unmerged: dict[str, list[npt.NDArray[Any]]] = {}
+        #: Those that it changed, and those of which partial results have other values.
+        self.merged: set[str] = set()
+        self.to_merge: set[str] = set()
 
 
 def watched_run(sample: Sample) -> tuple[list[Finding], str]:
-    """Run once more; gives what costs, and a line about the time."""
+    """Run once more; gives what was seen, and a line about the time."""
     if sample.is_native:
         return [], "native kernel: nothing of a run is in Python"
-    if _is_compiled(sample.udf):
-        # It can neither set attributes nor write into frames: either would not compile.
-        began = perf_counter()
-        sample.run(partitions=min(2, sample.n_frames))
-        whole = 1e3 * (perf_counter() - began)
-        return [], f"time: {whole:.2g} ms for a run with two partitions, compiled"
-    notes = _Notes()
+    is_compiled, notes = _is_compiled(sample.udf), _Notes()
     udf = copy.copy(sample.udf)
-    udf.__class__ = _watching(type(udf), notes)
+    # Compiled, it can neither set attributes nor write into frames: either would not compile.
+    udf.__class__ = _watching(type(udf), notes, () if is_compiled else PROCESS_METHODS.values())
     began = perf_counter()
-    sample.run(udf=udf, partitions=min(2, sample.n_frames))
+    results = sample.run(udf=udf, partitions=min(2, sample.n_frames))
     around = perf_counter() - began - notes.seconds
-    findings = []
+    findings = list(_about_merge(notes, results))
+    if is_compiled:
+        return findings, f"time: {1e3 * around:.2g} ms for a run with two partitions, compiled"
+    if notes.method in notes.returned:
+        findings.append(
+            Finding(
+                "returns",
+                True,
+                f"{notes.method} returns a {notes.returned[notes.method]}, which has no effect: "
+                f"results are what it writes, as in self.results.name[:] = …",
+            )
+        )
     if notes.attributes:
         names = ", ".join(f"self.{name}" for name in sorted(notes.attributes))
         findings.append(
@@ -78,13 +94,37 @@ def _is_compiled(udf: UDF) -> bool:
     return numba_is_installed() and udf._marked_function(udf.get_method()) is not None
 
 
-def _watching(cls: type, notes: _Notes) -> type:
-    """A subclass that notes what the methods of ``cls`` do."""
+def _about_merge(notes: _Notes, results: Results) -> Iterator[Finding]:
+    """What is wrong about a merge of the user's own."""
+    if "merge" in notes.returned:
+        yield Finding(
+            "merge",
+            True,
+            f"merge returns a {notes.returned['merge']}, which has no effect: write into dest, as "
+            f"in dest.name[:] += src.name",
+        )
+    for name, parts in notes.unmerged.items():
+        if name not in notes.to_merge - notes.merged or name not in results:
+            continue
+        # Not what `get_results` computes.
+        if equal(results[name].array, np.concatenate(parts)):
+            yield Finding(
+                "merge",
+                True,
+                f"merge leaves '{name}' (kind 'nav') as it is, and partial results have other "
+                f"values: a merge of your own has to assign results of kind 'nav', too, as in "
+                f"dest.{name}[:] = src.{name}",
+                name,
+            )
+
+
+def _watching(cls: type[UDF], notes: _Notes, names: Iterable[str]) -> type:
+    """A subclass that notes what these methods of ``cls`` do, and a merge of its own."""
     methods = {
-        name: _watched(name, getattr(cls, name), notes)
-        for name in PROCESS_METHODS.values()
-        if hasattr(cls, name)
+        name: _watched(name, getattr(cls, name), notes) for name in names if hasattr(cls, name)
     }
+    if cls.merge is not UDF.merge and options_of(cls.merge) is None:
+        methods["merge"] = _watched_merge(cls.merge, notes)
     return type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
 
 
@@ -94,7 +134,10 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
         given = data.copy() if isinstance(data, np.ndarray) and data.flags.writeable else None
         began = perf_counter()
         try:
-            return method(self, data)
+            returned = method(self, data)
+            if returned is not None:
+                notes.returned[name] = type(returned).__name__
+            return returned
         finally:
             notes.seconds += perf_counter() - began
             notes.calls += 1
@@ -105,6 +148,31 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
             }
             if given is not None and not np.array_equal(given, data, equal_nan=_has_nan(given)):
                 notes.writes = True
+
+    return watched
+
+
+def _watched_merge(merge: Any, notes: _Notes) -> Any:
+    # The wrapped function says whether it is called by name.
+    @wraps(merge)
+    def watched(self: Any, *sides: Any, **by_name: Any) -> Any:
+        dest, src = sides or (by_name["dest"], by_name["src"])
+        before = {
+            name: array.copy()
+            for name, array in vars(dest).items()
+            if UDFData.get_buffer(dest, name).kind == "nav"
+        }
+        partial = {name: vars(src)[name].copy() for name in before}
+        returned = merge(self, *sides, **by_name)
+        if returned is not None and returned is not dest:
+            notes.returned["merge"] = type(returned).__name__
+        for name, array in before.items():
+            notes.unmerged.setdefault(name, []).append(array)
+            if not equal(vars(dest)[name], array):
+                notes.merged.add(name)
+            if not equal(partial[name], array):
+                notes.to_merge.add(name)
+        return returned
 
     return watched
 

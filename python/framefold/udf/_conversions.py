@@ -42,7 +42,7 @@ def converted_again(
         if name in by_copy and differ(value, by_copy[name]):
             return (
                 f"{cls.__name__}.__init__ converts parameter {name!r}: it passes on "
-                f"{_shown(value)} to {base}.__init__, and {_shown(by_copy[name])} when a clean "
+                f"{shown(value)} to {base}.__init__, and {shown(by_copy[name])} when a clean "
                 f"copy for a worker is made by calling {cls.__name__} with that. Pass on what was "
                 f"given, super().__init__({name}={name}), and convert {instead}"
             )
@@ -90,6 +90,12 @@ def _arrays_differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     return not np.allclose(a, b, rtol=0, atol=rounding, equal_nan=True)
 
 
-def _shown(value: Any) -> str:
+def is_known(value: Any) -> bool:
+    """Whether two of this kind that do not differ are the same."""
+    return isinstance(value, SCALARS) or (type(value) is np.ndarray and not value.dtype.hasobject)
+
+
+def shown(value: Any) -> str:
+    """A value in a few words, on one line."""
     value = value.item() if isinstance(value, np.generic) else value
     return " ".join(_short.repr(value).split())

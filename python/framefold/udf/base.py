@@ -302,7 +302,8 @@ class UDF(BackendConstants):
     def merge(self, dest: UDFData, src: UDFData) -> None:
         """Merge the partial result ``src`` into ``dest``.
 
-        The default assigns; it works for UDFs whose buffers are all of kind ``nav``.
+        The default assigns; it works for UDFs whose buffers are all of kind ``nav``. One that
+        overrides it has to assign those of kind ``nav``, too; what it returns has no effect.
         """
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
