@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from math import inf, isfinite, isnan
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
-from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf._blank import tell_of_blank
+from framefold.udf._com_numbers import check_numbers
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf._vector_field import (
     GuessResult,
@@ -185,7 +185,7 @@ class CoMUDF(UDF):
                 "CoMUDF: got both com_params and others; pass all of them by name, or "
                 "com_params._replace(…)"
             )
-        _check_numbers(com_params)
+        check_numbers(com_params._asdict())
         _regression(com_params.regression)
         shifts = com_params.shifts if shifts is None else shifts
         if isinstance(shifts, FromResult):
@@ -555,29 +555,6 @@ class CoMUDF(UDF):
         if len(nav) == 2:
             positions[..., 1:] = np.moveaxis(np.indices(nav), 0, -1)
         return positions
-
-
-def _check_numbers(params: CoMParams) -> None:
-    boolean("CoMUDF: flip_y", params.flip_y)
-    for name in ("r", "ri", "cy", "cx", "scan_rotation"):
-        value = getattr(params, name)
-        if value is None and name != "r":
-            continue
-        try:
-            is_finite = isfinite(value)
-        except TypeError:
-            unit = "degrees" if name == "scan_rotation" else "pixels"
-            raise ArgumentTypeError(
-                f"CoMUDF: {name} is {value!r}, expected a number, in {unit}"
-            ) from None
-        if not is_finite and name not in ("r", "ri"):
-            raise InvalidArgumentError(f"CoMUDF: {name} is {value}, not a finite number")
-    inner = params.ri or 0.0
-    if isnan(params.r) or isnan(inner) or inner >= params.r:
-        raise InvalidArgumentError(
-            f"CoMUDF: the inner radius {inner} is not below the outer radius {params.r}; "
-            f"choose ri < r"
-        )
 
 
 def _regression(value: Any) -> RegressionOptions | npt.NDArray[np.float64]:
