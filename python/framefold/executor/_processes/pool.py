@@ -171,7 +171,7 @@ class Pool:
     # The thread.
 
     def _serve(self) -> None:
-        failure: BaseException = UDFRunCancelled("the executor was closed during the run")
+        failure: BaseException | None = None
         try:
             while not self._closed:
                 self._update_jobs()
@@ -188,7 +188,9 @@ class Pool:
                 self._jobs, self._changed = [], []
             try:
                 for job in jobs:
-                    job.tasks.fail(None, failure)
+                    # One for each: a traceback is that of one run.
+                    closed = UDFRunCancelled("the executor was closed during the run")
+                    job.tasks.fail(None, failure or closed)
                     job.pickled.close()
                 _end(self._workers)
             finally:
