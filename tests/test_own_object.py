@@ -196,6 +196,23 @@ def test_after_a_run_the_object_knows_it(ctx, dataset):
     np.testing.assert_array_equal(udf.params.aux, np.arange(20))
 
 
+def test_complete_results_are_not_copied_once_more(ctx, dataset):
+    class Sums(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="float64")}
+
+        def process_frame(self, frame):
+            self.results.x[:] = frame.sum(dtype="float64")
+
+    udf = Sums()
+    before = ctx.run_udf(dataset, udf)["x"].raw_data
+    assert np.shares_memory(before, udf.results.x)
+    for steps in ctx.run_udf_iter(dataset, udf):
+        assert not np.shares_memory(steps.buffers[0]["x"].raw_data, udf.results.x)
+    assert not np.shares_memory(before, udf.results.x)
+    np.testing.assert_array_equal(before.reshape(SUMS.shape), DATA.sum((-1, -2), dtype="float64"))
+
+
 @pytest.mark.parametrize("udf", [SumUDF(), CoMUDF(), PickUDF()])
 def test_after_a_run_on_a_kernel_the_object_knows_it_too(ctx, dataset, udf):
     result = ctx.run_udf(dataset, udf)

@@ -211,7 +211,7 @@ class MergeTask:
                 self.bridge.shape,
                 self.bridge.n_selected,
                 self.bridge.roi,
-                owned=is_twin and last,
+                owned=last and (is_twin or not computes),
             )
 
 

@@ -41,7 +41,7 @@ def final_results(
     shape, n_selected, roi
         Shape of the data set, number of selected frames, and which they are.
     owned
-        Whether nothing else has the arrays that were computed: they need not be copied.
+        Whether nothing changes these arrays any more: they need not be copied.
     """
     if not isinstance(computed, Mapping):
         found = "None" if computed is None else type(computed).__name__
@@ -69,8 +69,8 @@ def final_results(
         if name in computed:
             results.append(_checked(udf, name, decl, computed[name], fit))
         else:
-            # A copy: the merged buffer goes on changing with every further merge.
-            results.append(merged[name].copy())
+            # A merged buffer goes on changing with every further merge.
+            results.append(merged[name] if owned else merged[name].copy())
     return results
 
 
