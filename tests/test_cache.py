@@ -111,7 +111,7 @@ def test_the_call_counts_as_a_whole(ctx, tmp_path, runs):
 
 
 def test_budget(tmp_path, runs):
-    ctx = ff.Context("inline", cache_bytes=4 * 126 * 8)
+    ctx = ff.Context("inline", cache_bytes=2 * 126 * 8)
     dataset = load(ctx, tmp_path)
 
     def took(factor):
@@ -119,7 +119,7 @@ def test_budget(tmp_path, runs):
 
     assert [took(n) for n in (1, 2, 1, 3, 1)] == [1, 1, 0, 1, 0]
     total = sum(entry.n_bytes for entry in ctx._kept._entries.values())
-    assert 0 < total == ctx._kept._n_bytes <= 4 * 126 * 8
+    assert 0 < total == ctx._kept._n_bytes <= 2 * 126 * 8
     # What was not asked for the longest is gone.
     for n in (5, 6, 7, 8, 9):
         took(n)

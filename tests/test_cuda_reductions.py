@@ -112,6 +112,7 @@ def test_as_by_the_kernel(ctx, device, name):
     device.check_released()
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.NoIntensityWarning")
 @pytest.mark.parametrize("name", UDFS)
 def test_of_sparse_and_of_corrected_data(ctx, machine, tmp_path, name):
     data = frames_of("uint16")

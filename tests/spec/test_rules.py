@@ -239,8 +239,9 @@ def test_constructors_that_change_parameters(data, executor):
 
     with shared(executor) as ctx:
         dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
-        # What it was made with is 4; all of its copies are made with that.
-        assert (ctx.run_udf(dataset=dataset, udf=Doubles())["x"].data == 8 * 4).all()
+        # What it was made with is 4; all of its copies would be made with that, and have 8.
+        with pytest.raises(UDFError, match=r"converts parameter 'scale': it passes on 4 .* and 8"):
+            ctx.run_udf(dataset=dataset, udf=Doubles())
 
 
 def test_constructors_that_call_no_other(ctx, dataset):
