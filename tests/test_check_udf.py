@@ -243,9 +243,9 @@ class Private(FrameSums):
         self.results.part[:] = frame.max()
 
 
-class Inherited(Sums):
+class Inherited(ff.SumUDF):
     def process_frame(self, frame):
-        self.results.n[:] = 0
+        self.results.intensity[:] = 0
 
 
 class Near(FrameSums):

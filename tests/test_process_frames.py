@@ -8,7 +8,6 @@ from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf.base import UDFException, UDFMethod
-from framefold.warnings import UncalledMethodWarning
 
 DATA = np.random.default_rng(3).integers(0, 900, (7, 9, 12, 10)).astype("uint16")
 
@@ -140,8 +139,7 @@ def test_the_smallest_wish_of_a_run_counts(here):
 
 def test_precedence(here):
     dataset = here.load("memory", data=DATA, sig_dims=2)
-    with pytest.warns(UncalledMethodWarning, match="process_frame of AlsoFrame"):
-        check(here.run_udf(dataset=dataset, udf=AlsoFrame()))
+    check(here.run_udf(dataset=dataset, udf=AlsoFrame()))
     total = here.run_udf(dataset=dataset, udf=AlsoTile())["total"].data
     assert np.array_equal(total, DATA.sum(axis=(2, 3)))
     assert Spectra().get_method() == UDFMethod.FRAMES == "frames"

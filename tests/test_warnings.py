@@ -333,8 +333,7 @@ class Template(UDF):
     get_result_buffers = SumSigUDF.get_result_buffers
 
     def process_tile(self, tile):
-        for frame in tile:
-            self.process_frame(frame)
+        list(map(self.process_frame, tile))
 
     def process_frame(self, frame):
         raise NotImplementedError

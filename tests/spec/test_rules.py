@@ -1,5 +1,6 @@
 """Rules of the UDF interface that its users rely on, and what happens to those who break them."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -242,6 +243,19 @@ def test_constructors_that_change_parameters(data, executor):
         # What it was made with is 4; all of its copies would be made with that, and have 8.
         with pytest.raises(UDFError, match=r"converts parameter 'scale': it passes on 4 .* and 8"):
             ctx.run_udf(dataset=dataset, udf=Doubles())
+
+
+def test_constructors_that_take_means_off_and_count(ctx, dataset):
+    numbers = itertools.count()
+
+    class Settles(Sums):
+        def __init__(self, template, **ignored):
+            template = np.asarray(template, "float32")
+            template = (template - template.mean()) / template.std()
+            super().__init__(template=template, number=next(numbers))
+
+    template = 1000 + np.random.default_rng(1).random(60)
+    assert ctx.run_udf(dataset=dataset, udf=Settles(template))["x"].data.any()
 
 
 def test_constructors_that_call_no_other(ctx, dataset):

@@ -10,7 +10,7 @@ from framefold.exceptions import InvalidArgumentError
 
 
 def boolean(name: str, value: Any) -> bool:
-    """True or False, of Python or NumPy, or 0 or 1; as options of data sets are.
+    """True or False, of Python or NumPy, or 0 or 1; None counts as False, as in Python.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def boolean(name: str, value: Any) -> bool:
     InvalidArgumentError
         If it is anything else, such as a text: "no" would count as True.
     """
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, bool) or value is None:
+        return bool(value)
     is_scalar = isinstance(value, np.ndarray | np.generic) and value.shape == ()
     plain = value.item() if is_scalar else value
     if isinstance(plain, int) and plain in (0, 1):

@@ -12,8 +12,6 @@ import numpy.typing as npt
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.number, np.bool_)
 INEXACT = (float, complex, np.inexact)
 COMPARED = (*SCALARS, list, tuple, dict)
-#: A sum of 1 is another one in its last bits after it was divided by itself: so many.
-ROUNDING = 100
 
 _short = Repr()
 _short.maxstring = _short.maxother = 60
@@ -50,7 +48,11 @@ def converted_again(
 
 
 def differ(a: Any, b: Any) -> bool:
-    """Whether two values are known to differ, by more than rounding."""
+    """Whether two values are known to differ, by more than rounding: in the first half of digits.
+
+    A sum of 1 is another one in its last bits after it was divided by itself, and a mean of 0 is
+    one in those of what it was taken from.
+    """
     if a is b:
         return False
     if isinstance(a, SCALARS) and isinstance(b, SCALARS):
@@ -75,7 +77,7 @@ def _scalars_differ(a: Any, b: Any) -> bool:
         return True
     eps = max(float(np.finfo(np.asarray(each).dtype).eps) for each in (a, b))
     x, y = complex(a), complex(b)
-    return not abs(x - y) <= ROUNDING * eps * max(abs(x), abs(y))
+    return not abs(x - y) <= eps**0.5 * max(abs(x), abs(y))
 
 
 def _arrays_differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
@@ -86,7 +88,7 @@ def _arrays_differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     if a.dtype.kind not in "fc":
         return True
     finite = np.abs(a[np.isfinite(a)])
-    rounding = ROUNDING * float(np.finfo(a.dtype).eps) * float(finite.max(initial=0))
+    rounding = float(np.finfo(a.dtype).eps) ** 0.5 * float(finite.max(initial=0))
     return not np.allclose(a, b, rtol=0, atol=rounding, equal_nan=True)
 
 

@@ -200,10 +200,12 @@ def values_of(udf: Any, attribute: str) -> dict[str, Any]:
     data = getattr(udf, attribute)
     if isinstance(data, UDFData):
         return data.__dict__
+    instead = "keep it in an attribute of another name"
+    if attribute == "results":
+        instead = f"write into result buffers, as in self.results.x[:] = …, and {instead}"
     raise UDFError(
         f"{type(udf).__name__} assigned a {type(data).__name__} to self.{attribute}, which has no "
-        f"effect; write into result buffers, as in self.results.x[:] = …, and keep what else there "
-        f"is in an attribute of another name"
+        f"effect; {instead}"
     )
 
 

@@ -60,6 +60,10 @@ def declared_as_planned(udf: UDF, planned: Buffers, where: str) -> Buffers:
         As :func:`declared_buffers`, and if it declares something else than planned.
     """
     declared = declared_buffers(udf)
+    if list(map(_facts, declared.values())) == list(map(_facts, planned.values())) and (
+        [*declared] == [*planned]
+    ):
+        return declared
     for name in (*planned, *declared):
         first, now = planned.get(name), declared.get(name)
         if _facts(first) != _facts(now):
@@ -190,7 +194,7 @@ def processing_method(udf: UDF, known: str | None = None) -> str:
 
 
 def uncalled_methods(udf: UDF, method: str) -> list[str]:
-    """What is odd about a class that has a way to process data of its own, and inherits another.
+    """What is odd about a class that has its own way to process data, and one that is built in.
 
     Parameters
     ----------
@@ -203,17 +207,17 @@ def uncalled_methods(udf: UDF, method: str) -> list[str]:
     of_called = place(cls, called)
     if called in vars(udf) or of_called == len(cls.__mro__):
         return []
-    # What is called may call the others itself.
-    code = getattr(getattr(cls, called), "__code__", None)
-    by_itself = getattr(code, "co_names", ())
+    inherited = cls.__mro__[of_called]
+    if not _is_built_in(inherited):
+        return []  # it may call the others itself, as those that are built in do not
     found = []
     for other, name in PROCESS_METHODS.items():
         at = place(cls, name)
         chooses = place(cls, "get_method") <= at  # the class itself, or one that derives from it
-        if at >= of_called or chooses or name in by_itself:
+        if at >= of_called or chooses:
             continue
-        own, inherited = cls.__mro__[at], cls.__mro__[of_called]
-        if own.__module__.startswith("framefold."):
+        own = cls.__mro__[at]
+        if _is_built_in(own):
             continue  # a class of the user's that is listed behind it brings another method along
         found.append(
             f"{name} of {own.__name__} is not called: {called}, inherited from "
@@ -221,6 +225,10 @@ def uncalled_methods(udf: UDF, method: str) -> list[str]:
             f"get_method return {other!r}"
         )
     return found
+
+
+def _is_built_in(cls: type) -> bool:
+    return cls.__module__.startswith("framefold.")
 
 
 def place(cls: type, name: str) -> int:
@@ -332,6 +340,9 @@ def recipe_of(udf: UDF) -> UDF:
     by_copy = vars(copy).get("_kwargs", {})
     wrong = converted_again(type(udf), "UDF", udf._kwargs, by_copy, "in get_task_data")
     if wrong is not None:
-        raise UDFError(wrong)
+        # What is another one at each call, as a number of its own, is not made of what it gets.
+        once_more = vars(udf.copy()).get("_kwargs", {})
+        if converted_again(type(udf), "UDF", by_copy, once_more, "") is None:
+            raise UDFError(wrong)
     copy._kwargs = laid_out_to_travel(udf._kwargs)
     return copy

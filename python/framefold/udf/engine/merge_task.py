@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -19,11 +20,11 @@ from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.declarations import declared_as_planned
 from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
 from framefold.udf.engine.results import final_results
-from framefold.udf.engine.returned import RETURNED, are_results, is_lost
+from framefold.udf.engine.returned import MERGE, RETURNED, are_results, is_lost
 from framefold.warnings import IgnoredReturnWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from framefold.udf.engine.bridge import RunDescription
     from framefold.udf.engine.changes import Version
@@ -180,11 +181,15 @@ class MergeTask:
             if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
                 self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
         if are_results(returned) and is_lost(returned, (dest, *parts.values())):
-            raise UDFError(
+            text = (
                 f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
-                f"returns has no effect: write into dest, as in dest.name[:] += src.name; "
-                f"merge_all returns a dict"
+                f"returns has no effect: write into dest, as in dest.name[:] += src.name"
             )
+            if isinstance(returned, Mapping):
+                raise UDFError(f"{text}; merge_all returns a dict")
+            if MERGE not in self.bridge.warned:
+                self.bridge.warned.add(MERGE)
+                tell(text, IgnoredReturnWarning)
         self.merged[part] = True
 
     def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:

@@ -9,6 +9,8 @@ import numpy as np
 
 #: Where a partial result has the type of what was returned; no buffer has that name.
 RETURNED = "returned by the function"
+#: Of what `merge` returned was warned.
+MERGE = "returned by merge"
 
 
 def is_lost(returned: Any, buffers: Iterable[Any]) -> bool:
