@@ -489,7 +489,7 @@ def test_logarithms_of_integers_in_python(ctx, form, dtype):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", ["no", "False", "true", 2, None])
+@pytest.mark.parametrize("value", ["no", "False", "true", 2])
 @pytest.mark.parametrize(
     ("name", "use"),
     [
@@ -509,7 +509,7 @@ def test_logarithms_of_integers_in_python(ctx, form, dtype):
 def test_texts_are_no_truth_values(name, use, value):
     with pytest.raises(InvalidArgumentError, match=rf"{name}={value!r} is not True or False"):
         use(value)
-    for fine in (True, np.False_, 0, np.int64(1), np.array(False)):
+    for fine in (True, np.False_, 0, np.int64(1), np.array(False), None):
         use(fine)
 
 
