@@ -249,13 +249,17 @@ def test_constructors_that_take_means_off_and_count(ctx, dataset):
     numbers = itertools.count()
 
     class Settles(Sums):
-        def __init__(self, template, **ignored):
+        def __init__(self, template):
             template = np.asarray(template, "float32")
-            template = (template - template.mean()) / template.std()
-            super().__init__(template=template, number=next(numbers))
+            super().__init__(template=(template - template.mean()) / template.std())
+
+    class Counts(Sums):
+        def __init__(self, **ignored):
+            super().__init__(number=next(numbers))
 
     template = 1000 + np.random.default_rng(1).random(60)
-    assert ctx.run_udf(dataset=dataset, udf=Settles(template))["x"].data.any()
+    for udf in (Settles(template), Counts()):
+        assert ctx.run_udf(dataset=dataset, udf=udf)["x"].data.any()
 
 
 def test_constructors_that_call_no_other(ctx, dataset):
