@@ -78,10 +78,14 @@ HEARD = []
 
 
 class Interrupting(UDF):
-    """Counts frames; the frame of that value sends SIGINT to a process, and takes long then."""
+    """Counts frames; the frame of that value sends SIGINT to a process, and takes long then.
 
-    def __init__(self, pid, at):
-        super().__init__(pid=pid, at=at)
+    It does so when all partitions before its own are merged, as a handler of one's own, which fills
+    ``HEARD``, also stops a merge in the middle. Each merge adds a byte to the file ``merged``.
+    """
+
+    def __init__(self, pid, at, merged=os.devnull):
+        super().__init__(pid=pid, at=at, merged=merged)
 
     def get_result_buffers(self):
         return {
@@ -90,7 +94,14 @@ class Interrupting(UDF):
         }
 
     def process_frame(self, frame):
+        if frame[0, 0] % 5 == 0:
+            time.sleep(0.05)  # results of shorter partitions wait for the next one's
         if frame[0, 0] == self.params.at:
+            deadline = time.monotonic() + 30
+            while os.path.getsize(self.params.merged) < self.params.at // 5:
+                assert time.monotonic() < deadline, "partitions before this one were not merged"
+                time.sleep(0.01)
+            time.sleep(0.2)  # the last merge ends
             os.kill(self.params.pid, signal.SIGINT)
             for _ in range(3000):  # short steps, as a signal may come just before one
                 if HEARD:  # by this process: threads cannot be ended
@@ -102,6 +113,15 @@ class Interrupting(UDF):
     def merge(self, dest, src):
         dest.seen[:] = src.seen
         dest.count[:] += src.count
+        with open(self.params.merged, "ab") as file:
+            file.write(b"m")
+
+
+@pytest.fixture
+def merged(tmp_path):
+    path = tmp_path / "merged"
+    path.touch()
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +156,13 @@ def interrupted(request, numbered):
         signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_keeps_what_is_done(interrupted, numbered):
-    udfs = [Interrupting(os.getpid(), 42), ff.SumSigUDF()]
+def test_ctrl_c_keeps_what_is_done(interrupted, numbered, merged):
+    udfs = [Interrupting(os.getpid(), 42, merged), ff.SumSigUDF()]
     results = interrupted(lambda ctx: ctx.run_udf(numbered, udfs)).results
     seen, sums = results[0]["seen"], results[1]["intensity"]
     # Whole partitions, all before the one that did not end.
     n_frames = int(results[0]["count"].data[0])
-    assert n_frames % 5 == 0
-    assert 0 <= n_frames <= 40
+    assert n_frames == 40
     assert np.array_equal(np.flatnonzero(results.damage.data), np.arange(n_frames))
     assert np.array_equal(seen.valid_mask, results.damage.data)
     assert np.array_equal(sums.raw_data[:n_frames], np.arange(n_frames) * 4)
@@ -159,10 +178,10 @@ class InterruptingTwice(Interrupting):
             os.kill(self.params.pid, signal.SIGINT)
 
 
-def test_ctrl_c_while_threads_finish_keeps_what_is_done(interrupted, numbered):
-    udf = InterruptingTwice(os.getpid(), 42)
+def test_ctrl_c_while_threads_finish_keeps_what_is_done(interrupted, numbered, merged):
+    udf = InterruptingTwice(os.getpid(), 42, merged)
     results = interrupted(lambda ctx: ctx.run_udf(numbered, udf)).results
-    assert results[0]["count"].data == [results.damage.data.sum()]
+    assert results[0]["count"].data == [results.damage.data.sum()] == [40]
 
 
 class InterruptedHere(Interrupting):
