@@ -18,13 +18,12 @@ from framefold import _engine
 from framefold.common._booleans import boolean
 from framefold.exceptions import (
     ArgumentTypeError,
-    FileAccessError,
-    FramefoldError,
     InvalidArgumentError,
     UnsupportedError,
 )
 from framefold.results.colours import n_placed
 from framefold.results.layout import VALID, Groups, Labelled, all_labelled, numeric
+from framefold.results.refusals import as_refusal
 from framefold.results.trees import Group, hyperspy, labelled_arrays, nexus
 from framefold.results.zarr_files import write_zarr
 
@@ -179,7 +178,7 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
                 f".zarr"
             )
         nonlocal written
-        with _as_refusal(path):
+        with as_refusal(path):
             groups = {group: all_labelled(each, group) for group, each in results.items() if each}
             WRITERS[ending](whole, groups, ending)
         written = True
@@ -187,24 +186,10 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
     try:
         yield write
         if written:
-            with _as_refusal(path):
+            with as_refusal(path):
                 whole.publish()
     finally:
         whole.discard()
-
-
-@contextmanager
-def _as_refusal(path: Path) -> Iterator[None]:
-    """Says of what the operating system refuses what it was."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, FramefoldError) and error.path is not None:
-            raise
-        raise FileAccessError(
-            f"could not write '{path}': {error}; check the space on the disk and the "
-            f"permissions of the folder"
-        ) from error
 
 
 def _npy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:

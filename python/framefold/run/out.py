@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,13 @@ from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import (
     BadFileError,
-    FileAccessError,
     FramefoldError,
     InvalidArgumentError,
     UnsupportedError,
 )
 from framefold.results.layout import Labelled, Stored, labelled, numeric, with_masks_apart
 from framefold.results.mapped import MappedBufferWrapper, stored
+from framefold.results.refusals import as_refusal
 from framefold.results.saving import group_names, without_invalid
 from framefold.results.trees import labelled_arrays
 from framefold.results.zarr_files import write_zarr
@@ -31,8 +30,6 @@ from framefold.run.provenance import check_files, identity, of_udf, provenance, 
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from framefold.run.plan import Run
     from framefold.run.results import UDFResultDict
 
@@ -121,7 +118,7 @@ class Out:
 
     def finish(self, results: Sequence[UDFResultDict]) -> None:
         """Write what is not there yet, give files their names, and have results show them."""
-        with self._as_refusal():
+        with as_refusal(self._paths[0]):
             for key in self.passed_on:
                 self._map(results, key, self.files.parts[self._number(key)])
             for path, part in zip(self._paths, self.files.parts, strict=True):
@@ -331,19 +328,6 @@ class Out:
 
     def _name(self, key: Key) -> str:
         return f"{self._groups[key[0]]}/{key[1]}".lstrip("/")
-
-    @contextmanager
-    def _as_refusal(self) -> Iterator[None]:
-        """Says of what the operating system refuses what it was."""
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, FramefoldError):
-                raise
-            raise FileAccessError(
-                f"could not write '{self._paths[0]}': {error}; check the space on the disk and the "
-                f"permissions of the folder"
-            ) from error
 
 
 def _groups(udfs: Sequence[UDF]) -> list[str]:

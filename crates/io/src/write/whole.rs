@@ -313,9 +313,14 @@ pub fn output_exists() -> Error {
 
 /// That the operating system refused to write `path`.
 pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
-    Error::io("write the output", error)
-        .with_path(path)
-        .with_hint("check the space on the disk and the permissions of the folder")
+    // The same as `framefold.results.refusals` says.
+    let next_step = match error.kind() {
+        ErrorKind::StorageFull => "free space on that disk, or write to another one",
+        ErrorKind::QuotaExceeded => "remove files of yours on that disk, or have your quota raised",
+        ErrorKind::OutOfMemory => "free memory, or write less at once",
+        _ => "check the space on the disk and the permissions of the folder",
+    };
+    Error::io("write the output", error).with_path(path).with_hint(next_step)
 }
 
 #[cfg(unix)]

@@ -40,7 +40,7 @@ pub enum TreeNode<'a> {
 /// `Limit` if names are too long or too many; `InvalidArgument` if bytes and shape of an array do not fit each
 /// other; `Io`.
 pub fn write_tree(output: &WholeOutput, tree: &Tree<'_>) -> Result<()> {
-    let (file, path) = (output.file()?, output.part());
+    let (file, path) = (output.file()?, output.path());
     write_to(tree, &mut |bytes, offset| write_at(file, bytes, offset, path))
 }
 

@@ -386,3 +386,19 @@ fn a_part_with_a_record_can_be_gone_on_with() {
         assert_eq!(names_of(dir.path()), ["out"]);
     }
 }
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    let said = |number| {
+        failed(std::io::Error::from_raw_os_error(number), Path::new("out"))
+            .hint()
+            .map(str::to_owned)
+    };
+    for (number, next_step) in [
+        (libc::ENOSPC, "space on that disk"),
+        (libc::ENOMEM, "memory"),
+        (libc::EACCES, "permissions"),
+    ] {
+        assert!(said(number).unwrap().contains(next_step), "{number}");
+    }
+}
