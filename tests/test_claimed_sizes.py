@@ -168,7 +168,7 @@ def test_sums_that_there_is_no_memory_for_are_refused():
         lambda m: m.gradient_y(10**6, 10**7),
     ],
 )
-def test_masks_that_nobody_has_memory_for_are_refused(ask):
+def test_masks_that_there_is_no_memory_for_are_refused(ask):
     from framefold import masks
     from framefold.exceptions import LimitError
 
@@ -176,14 +176,14 @@ def test_masks_that_nobody_has_memory_for_are_refused(ask):
         ask(masks)
 
 
-def test_rings_that_nobody_has_memory_for_are_refused():
+def test_rings_that_there_is_no_memory_for_are_refused():
     context = ff.Context.make_with("inline")
     dataset = context.load("memory", data=np.ones((2, 2, 8, 8), np.float32))
     with pytest.raises(ff.exceptions.LimitError, match="there is no memory"):
         context.run(context.create_radial_fourier_analysis(dataset, n_bins=2**70))
 
 
-def test_results_over_a_scan_that_nobody_has_memory_for_are_refused():
+def test_results_over_a_scan_that_there_is_no_memory_for_are_refused():
     from framefold.common.buffers import BufferWrapper
     from framefold.common.shape import Shape
 
@@ -195,6 +195,16 @@ def test_results_over_a_scan_that_nobody_has_memory_for_are_refused():
     result = BufferWrapper("nav", raw=raw, dataset_shape=shape, roi=roi, valid=valid)
     with pytest.raises(ff.exceptions.LimitError, match="there is no memory"):
         _ = result.data
+
+
+@pytest.mark.parametrize("roi", [(3, 4), [(1, 2)], np.s_[2:3, 1], [((1, 2), False)]])
+def test_rois_of_scans_that_there_is_no_memory_for_are_refused(roi):
+    context = ff.Context.make_with("inline")
+    frames = np.broadcast_to(np.float32(1), (2**22, 2**22, 1, 1))
+    dataset = context.load("memory", data=frames)
+    with pytest.raises(ff.exceptions.LimitError, match=r"there is no memory.* dataset\[index\]"):
+        context.run_udf(dataset, ff.SumUDF(), roi=roi)
+    assert dataset[3, 4] == [[1]]
 
 
 FEW_BYTES = """

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _memory
 from framefold.common._masked import refuse_masked
 from framefold.common._telling import tell
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, LimitError
 
 
 def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
@@ -32,6 +33,8 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     ------
     InvalidArgumentError
         If the shape, the dtype or a coordinate does not fit.
+    LimitError
+        If there is no memory for a byte for each position.
     """
     if roi is None:
         return None
@@ -50,6 +53,16 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     return mask
 
 
+def _mask(nav: tuple[int, ...], value: bool) -> npt.NDArray[np.bool_]:
+    try:
+        return _memory.full(nav, value, bool)
+    except LimitError as error:
+        raise LimitError(
+            f"a ROI takes a byte for each of the {prod(nav)} positions of the scan, and there is "
+            f"no memory for them; dataset[index] reads frames without a ROI"
+        ) from error
+
+
 def _is_numpy_index(roi: Any) -> bool:
     """Whether it is an integer, or has a slice, an ellipsis or, in a tuple, an array."""
     if isinstance(roi, tuple):
@@ -58,7 +71,7 @@ def _is_numpy_index(roi: Any) -> bool:
 
 
 def _from_index(index: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(nav, dtype=bool)
+    mask = _mask(nav, False)
     parts = index if isinstance(index, tuple) else (index,)
     try:
         if any(isinstance(part, bool | np.bool_) for part in parts):
@@ -138,7 +151,7 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     else:
         _refuse_zeros_and_ones(roi, nav)
         entries = [_entry(entry) for entry in roi]
-    mask = np.full(nav, not entries[0][1] if entries else False)
+    mask = _mask(nav, not entries[0][1] if entries else False)
     for coordinates, value in entries:
         if len(coordinates) != len(nav) or not all(_is_index(i) for i in coordinates):
             raise InvalidArgumentError(
