@@ -355,7 +355,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ff.exceptions.FileAccessError, match="No space left.*; free space on that"):
+    with pytest.raises(ff.exceptions.FileAccessError, match=r"No space left.*; free space on that"):
         buffer("nav", np.ones(NAV)).save(tmp_path / "x.zarr")
     assert os.listdir(tmp_path) == []
 
