@@ -179,7 +179,7 @@ impl NativeArray {
     /// `Bug` if the number of values is not the product of the shape.
     pub fn try_new(shape: &[usize], values: impl Into<TypedVec>) -> Result<Self> {
         let values = values.into();
-        if shape.iter().product::<usize>() == values.len() {
+        if crate::checked_product(shape) == u64::try_from(values.len()).ok() {
             Ok(NativeArray { shape: shape.to_vec(), values })
         } else {
             Err(Error::bug(format!("{} values for an array of shape {shape:?}", values.len())))
@@ -301,6 +301,16 @@ impl fmt::Debug for Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_array_has_as_many_values_as_its_shape_says() {
+        assert!(NativeArray::try_new(&[2, 3], vec![0u8; 6]).is_ok());
+        for shape in [vec![7], vec![1 << 32, 1 << 32], vec![(1 << 62) + 2, 4]] {
+            for len in [0, 8] {
+                assert!(NativeArray::try_new(&shape, vec![0f64; len]).is_err(), "{shape:?} {len}");
+            }
+        }
+    }
 
     #[test]
     fn shapes_follow_kind_and_extra_shape() {

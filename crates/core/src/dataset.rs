@@ -49,7 +49,7 @@ impl Dataset {
     ///
     /// # Errors
     /// `InvalidArgument` if the shape is unusable, or `sync_offset` is not in the open interval
-    /// `(-n_frames, n_frames)`.
+    /// `(-n_frames, n_frames)`; `Bug` if the source counts frames twice.
     pub fn try_new(
         source: Arc<dyn DataSource>,
         nav_shape: Option<&[usize]>,
@@ -65,6 +65,7 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
+        info.presence.check()?;
         let metadata = laid_out(&info.metadata, &info.nav_shape, shape.nav());
         Ok(Dataset {
             metadata: metadata.map(Arc::new),
@@ -549,6 +550,15 @@ mod tests {
         for position in 0..10 {
             let expected = dataset.positions_with_data().iter().any(|r| r.contains(&position));
             assert_eq!(dataset.frame_at(position).is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn gaps_that_count_frames_twice_are_refused() {
+        for ranges in [vec![0..3, 1..4], vec![5..8, 0..3], vec![Range { start: 3, end: 1 }]] {
+            let source = source(8, Presence::Ranges(ranges));
+            let error = Dataset::try_new(source, None, 0).unwrap_err();
+            assert!(error.message().contains("ranges have to ascend"), "{error}");
         }
     }
 }

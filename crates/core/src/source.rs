@@ -20,6 +20,25 @@ pub enum Presence {
     Ranges(Vec<Range<u64>>),
 }
 
+impl Presence {
+    /// # Errors
+    /// `Bug` if ranges overlap or do not ascend: frames would count twice, or not at all.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Presence::Ranges(ranges) = self else { return Ok(()) };
+        let mut end = 0;
+        for range in ranges {
+            if range.start < end || range.end < range.start {
+                return Err(Error::bug(format!(
+                    "the source says that it has the frames {range:?} behind those up to {end}: \
+                     ranges have to ascend, without a frame twice"
+                )));
+            }
+            end = range.end;
+        }
+        Ok(())
+    }
+}
+
 /// What is known about a source after its headers were read, and before any pixel is.
 #[derive(Clone, Debug)]
 pub struct SourceInfo {

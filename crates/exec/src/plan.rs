@@ -50,7 +50,7 @@ pub(crate) struct PlannedUdf {
     pub(crate) requirements: Requirements,
     pub(crate) buffers: Vec<BufferDecl>,
     /// Those whose rows go to a sink.
-    to_sink: Arc<[String]>,
+    pub(crate) to_sink: Arc<[String]>,
     /// The dtype of its tiles.
     pub(crate) input_dtype: DType,
     /// The format of its tiles.

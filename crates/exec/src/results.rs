@@ -50,9 +50,12 @@ impl Results {
     }
 
     /// The same without the first partitions, whose rows a sink has already.
+    ///
+    /// # Errors
+    /// `Bug` if there are not that many; as [`Results::try_new`].
     pub(crate) fn from_partition(plan: Arc<Plan>, merged: usize) -> Result<Self> {
         let mut results = Results::try_new(plan)?;
-        results.skip(merged);
+        results.skip(merged)?;
         Ok(results)
     }
 
@@ -60,8 +63,8 @@ impl Results {
     /// Partial results that are merged into it hold only what belongs to this UDF.
     ///
     /// # Errors
-    /// `Bug` if there is no such UDF, or the state is not one of this plan; whatever the UDF
-    /// reports.
+    /// `Bug` if there is no such UDF, there are not that many partitions, or the state is not one of
+    /// this plan; whatever the UDF reports.
     pub fn of_udf(plan: Arc<Plan>, udf: usize, merged: usize, state: MergedState) -> Result<Self> {
         if udf >= plan.udfs.len() {
             return Err(Error::bug(format!("there is no UDF {udf} in the plan")));
@@ -73,14 +76,20 @@ impl Results {
                 merger.merge(&before, partial)?;
             }
         }
-        results.skip(merged);
+        results.skip(merged)?;
         Ok(results)
     }
 
     /// Goes on after so many partitions.
-    fn skip(&mut self, merged: usize) {
+    fn skip(&mut self, merged: usize) -> Result<()> {
+        let n_partitions = self.plan.n_partitions();
+        if merged > n_partitions {
+            let message = format!("{merged} partitions were merged before, of {n_partitions}");
+            return Err(Error::bug(message));
+        }
         self.merged = merged;
         self.n_frames = (0..merged).map(|index| self.plan.completed_by(index).len()).sum();
+        Ok(())
     }
 
     fn of_udfs(plan: Arc<Plan>, udfs: Range<usize>) -> Result<Self> {
@@ -246,7 +255,14 @@ impl Results {
     fn arrays(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Result<Vec<Array>> {
         let decls: Vec<_> = public(&self.plan, udf).cloned().collect();
         let shape = self.plan.dataset.shape();
-        call_of(&*self.plan.udfs[udf].udf, || joined::results(mergers, &decls, shape))
+        let planned = &self.plan.udfs[udf];
+        let arrays = call_of(&*planned.udf, || joined::results(mergers, &decls, shape))?;
+        for (decl, array) in decls.iter().zip(&arrays) {
+            let is_kept = !planned.to_sink.contains(&decl.name);
+            let n_frames = if is_kept { self.plan.n_selected() } else { 0 };
+            call_of(&*planned.udf, || as_declared(array, decl, &decl.flat_shape(shape, n_frames)))?;
+        }
+        Ok(arrays)
     }
 
     /// The rows of a UDF, one for each public buffer; none, if its results are not such rows.
@@ -270,6 +286,21 @@ impl Results {
             valid: self.valid()?,
             udfs,
         })
+    }
+}
+
+fn as_declared(array: &Array, decl: &BufferDecl, shape: &[usize]) -> Result<()> {
+    match array {
+        Array::Native(array) if decl.dtype != array.dtype().into() || array.shape() != shape => {
+            Err(Error::bug(format!(
+                "the result '{}' is {} {:?}, declared as {} {shape:?}",
+                decl.name,
+                array.dtype(),
+                array.shape(),
+                decl.dtype
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -361,8 +392,8 @@ impl RunResults {
 /// Spreads one entry per selected frame over the scan; see [`RunResults::expand_nav`].
 ///
 /// # Errors
-/// `Bug` if `array` or `valid` do not have one entry per selected frame; `Limit` if there is no
-/// memory for the scan.
+/// `Bug` if `array` or `valid` do not have one entry per selected frame, or `roi` is of another scan;
+/// `Limit` if there is no memory for the scan.
 pub fn expand_nav(
     array: &NativeArray,
     shape: &Shape,
@@ -370,6 +401,10 @@ pub fn expand_nav(
     valid: &[bool],
 ) -> Result<NativeArray> {
     let n_selected = roi.map_or(shape.n_frames(), Roi::n_selected);
+    if let Some(roi) = roi.filter(|roi| roi.n_frames() != shape.n_frames()) {
+        let (of_roi, of_scan) = (roi.n_frames(), shape.n_frames());
+        return Err(Error::bug(format!("a ROI of {of_roi} positions for a scan of {of_scan}")));
+    }
     if array.shape().first() != Some(&n_selected) || valid.len() != n_selected {
         return Err(Error::bug(format!(
             "a nav buffer of shape {:?} for {n_selected} selected frames",
@@ -409,5 +444,8 @@ mod tests {
         let values = full.as_slice::<f32>().unwrap();
         assert_eq!((values[0], values[3]), (1.0, 3.0));
         assert!(values[1].is_nan() && values[2].is_nan());
+        let other = Shape::try_new(&[3], &[1]).unwrap();
+        let refused = expand_nav(&array, &other, Some(&roi), &[true, false, true]).unwrap_err();
+        assert_eq!(refused.message(), "a ROI of 4 positions for a scan of 3");
     }
 }

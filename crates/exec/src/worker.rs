@@ -5,7 +5,7 @@ mod stages;
 mod tiles;
 
 use crate::Plan;
-use crate::call::call_of;
+use crate::call::{call_of, call_of_source};
 use crate::plan::Piece;
 use framefold_core::{
     Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
@@ -55,7 +55,8 @@ impl<'p> Worker<'p> {
     /// Whatever the source reports when it is opened for reading.
     pub fn try_new(plan: &'p Arc<Plan>) -> Result<Self> {
         let tiles = TileMaker::try_new(plan)?;
-        let reader = plan.dataset.source().reader()?;
+        let source = &**plan.dataset.source();
+        let reader = call_of_source(source, || source.reader())?;
         Ok(Worker { plan, reader, tiles, frames: Vec::new(), staged: None })
     }
 
@@ -163,7 +164,7 @@ impl<'p> Worker<'p> {
             }
         }
         // Before the result is used: were all bytes really there?
-        self.reader.verify()?;
+        call_of_source(&**plan.dataset.source(), || self.reader.verify())?;
         finished(plan, accumulators.map_or_else(make, Ok)?)
     }
 
@@ -177,7 +178,9 @@ impl<'p> Worker<'p> {
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
-        let tiles = self.tiles.make(self.reader.as_mut(), frames, slice)?;
+        let source = &**plan.dataset.source();
+        let tiles =
+            call_of_source(source, || self.tiles.make(self.reader.as_mut(), frames, slice))?;
         let accumulators = match accumulators {
             Some(accumulators) => accumulators,
             None => accumulators.insert(make()?),

@@ -1,18 +1,19 @@
-//! Panics in what users write: a function, a sink and a stage are named, wherever they panic.
+//! Panics and false claims of what users write: a function, a source, a sink and a stage are named.
 
 use crate::differential::EXECUTORS;
 use crate::failures::dataset;
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, DenseTile, ErrorKind, FinalRows,
-    FrameIndices, FrameKind, JobMeta, Merger, NativeArray, NewRows, Partial, Partition,
-    Requirements, Result, RunMeta, SigSlice, Sink, SinkJob, SourceInfo, Stage, StagePart, Tile,
-    Udf,
+    Accumulator, Array, BufferDecl, BufferKind, DType, DataSource, Dataset, DenseTile, ErrorKind,
+    FinalRows, FrameIndices, FrameKind, FrameReader, JobMeta, Merger, NativeArray, NewRows,
+    Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink, SinkJob, SourceInfo, Stage,
+    StagePart, Tile, Udf,
 };
 use framefold_exec::{Cancel, Driver, Executor, Plan, PlanOptions, Silent};
 use std::fmt;
 use std::sync::Arc;
 
-/// A function, a sink and a stage; panics at the place of this name.
+/// A function, a source, a sink and a stage; panics at the place of this name, or claims there what
+/// is not so.
 #[derive(Clone, Copy, Debug)]
 struct Panics(&'static str);
 
@@ -73,18 +74,51 @@ impl Merger for All {
 
     fn results(&self) -> Result<Vec<Array>> {
         self.0.at("results");
-        Ok(vec![self.1.first(usize::MAX)?.into()])
+        match self.0.0 {
+            "other shape" => Ok(vec![NativeArray::zeros(DType::F64, &[7]).into()]),
+            "other dtype" => Ok(vec![NativeArray::zeros(DType::F32, &[12]).into()]),
+            _ => Ok(vec![self.1.first(usize::MAX)?.into()]),
+        }
     }
 
     fn final_rows(&self) -> Option<Vec<FinalRows>> {
-        Some(vec![self.1.clone()])
+        (!self.0.0.starts_with("other")).then(|| vec![self.1.clone()])
+    }
+}
+
+/// The frames of another source.
+#[derive(Debug)]
+struct Source(Panics, Arc<dyn DataSource>);
+
+impl DataSource for Source {
+    fn info(&self) -> &SourceInfo {
+        self.1.info()
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        self.0.at("reader");
+        Ok(Box::new(Reader(self.0, self.1.reader()?)))
+    }
+}
+
+struct Reader<'s>(Panics, Box<dyn FrameReader + 's>);
+
+impl FrameReader for Reader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        self.0.at("read");
+        self.1.read(frames, sig)
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        self.0.at("verify");
+        self.1.verify()
     }
 }
 
 impl Sink for Panics {
     fn begin(&mut self, _: &SinkJob<'_>) -> Result<usize> {
         self.at("begin");
-        Ok(0)
+        Ok(if self.0 == "many" { usize::MAX } else { 0 })
     }
 
     fn merged(&mut self, _: &NewRows<'_>) -> Result<()> {
@@ -138,11 +172,14 @@ impl StagePart for Part {
 
 fn ran(panics: Panics, executor: Executor) -> Result<()> {
     let stage = |kind| Ok(Arc::new(Staged(panics, kind)) as Arc<dyn Stage>);
-    let dataset = framefold_io::pipe(dataset(12), stage)?;
-    let options = PlanOptions { to_sink: vec![None], ..PlanOptions::default() };
+    let source = Source(panics, dataset(12).source().clone());
+    let dataset = framefold_io::pipe(Dataset::try_new(Arc::new(source), None, 0)?, stage)?;
+    // Results of other shapes than declared are none that a sink could take.
+    let sink = (!panics.0.starts_with("other")).then(|| Box::new(panics) as Box<dyn Sink>);
+    let to_sink = sink.iter().map(|_| None).collect();
+    let options = PlanOptions { to_sink, ..PlanOptions::default() };
     let plan = Arc::new(Plan::try_new(&dataset, vec![Arc::new(panics)], None, &options)?);
-    let sink = Box::new(panics) as Box<dyn Sink>;
-    let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, Some(sink))?;
+    let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, sink)?;
     driver.run(&mut Silent)?;
     driver.into_results().snapshot().map(drop)
 }
@@ -157,6 +194,7 @@ fn what_panics_is_named() {
             ("mine: the function", &["merge", "results"]),
             ("the sink", &["begin", "merged", "finish of the sink"]),
             ("the stage", &["part", "apply"]),
+            ("the source of the frames", &["reader", "read", "verify"]),
         ] {
             for place in places {
                 let error = ran(Panics(place), executor).unwrap_err();
@@ -165,6 +203,21 @@ fn what_panics_is_named() {
                 let found = error.to_string();
                 assert!(found.contains(&words) && found.contains("; mend it there"), "{found}");
             }
+        }
+    }
+}
+
+#[test]
+fn false_claims_are_refused() {
+    for executor in EXECUTORS {
+        for (place, words) in [
+            ("many", "partitions were merged before, of "),
+            ("other shape", "mine: the result 'n' is float64 [7], declared as float64 [12]"),
+            ("other dtype", "mine: the result 'n' is float32 [12], declared as float64 [12]"),
+        ] {
+            let error = ran(Panics(place), executor).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Bug, "{error}");
+            assert!(error.to_string().contains(words), "{error}");
         }
     }
 }
