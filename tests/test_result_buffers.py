@@ -155,6 +155,29 @@ def test_results_are_not_changed_in_place(result):
         np.add(before, 1, out=result["image"])
 
 
+@pytest.mark.parametrize("executor", ["inline", "delayed"])
+@pytest.mark.parametrize("sync_offset", [0, 2])
+@pytest.mark.parametrize("roi", [None, np.s_[1:, 1:3]])
+@pytest.mark.filterwarnings("ignore:.*ha(s|ve) no data")
+def test_arrays_over_the_scan_are_made_of_the_result_as_it_is(executor, sync_offset, roi):
+    if executor == "delayed":
+        pytest.importorskip("dask", reason="delayed results are Dask's")
+    ctx = ff.Context.make_with(executor)
+    dataset = ctx.load("memory", data=np.ones((3, 4, 6, 5)), sync_offset=sync_offset)
+    image = ctx.run_udf(dataset, Everything(), roi=roi)["image"]
+    assert np.nansum(image.data) == 30 * image.valid_mask.sum()  # pictures change nothing
+    valid = image.valid_mask
+    image.raw_data[:] = 7
+    for array in (image.data[valid], image.masked_data.compressed()):
+        assert (array == 7).all()
+    if valid.all():
+        return
+    for cleaned in (image.data, image.masked_data, np.asarray(image)):
+        cleaned[:] = 0
+        assert np.isnan(image.data[~valid]).all()
+        assert np.nanmean(image) == 7
+
+
 def test_results_are_hashed_and_pickled(result):
     assert len({result["image"], result["two"], result["image"]}) == 2
     copy = pickle.loads(pickle.dumps(result))

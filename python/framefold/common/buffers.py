@@ -97,7 +97,6 @@ class BufferWrapper(NDArrayOperatorsMixin):
         self._shape = dataset_shape
         self._roi = roi
         self._valid = valid
-        self._full: npt.NDArray[Any] | None = None
 
     def has_data(self) -> bool:
         """Whether there is a result, rather than a declaration alone."""
@@ -120,7 +119,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
             )
         self._raw = array.reshape(raw.shape)
         self.dtype = array.dtype
-        self._full = self._given = None
+        self._given = None
 
     @property
     def raw_data(self) -> npt.NDArray[Any]:
@@ -138,27 +137,27 @@ class BufferWrapper(NDArrayOperatorsMixin):
 
         Positions outside of the ROI or without data hold NaN, or False, 0, ``''`` or None if
         the dtype has no NaN; see :attr:`valid_mask`. Outside of the ROI it is what ``get_results``
-        put there, if that returned an array of this shape.
+        put there, if that returned an array of this shape. With a ROI or missing frames, it is a
+        new array at each access, so what is written into it does not change the result; else
+        :attr:`raw_data` in another shape.
         """
         raw = self.raw_data
         if self.kind != "nav" or self._shape is None:
             return raw
         if self._roi is None and (self._valid is None or self._valid.all()):
-            return raw.reshape((*self._shape.nav, *raw.shape[1:]))
-        if self._full is None:
-            selected = self._selected()
-            shape = (self._shape.nav.size, *raw.shape[1:])
-            full = _memory.full(shape, _no_value(raw.dtype), raw.dtype)
-            if self._given is not None and self._roi is not None:
-                full[~self._roi] = self._given.reshape(shape)[~self._roi]
-            full[selected] = raw if self._valid is None else raw[self._valid]
-            self._full = full.reshape((*self._shape.nav, *raw.shape[1:]))
-        return self._full
+            return raw.reshape(self._data_shape())
+        selected = self._selected()
+        shape = (self._shape.nav.size, *raw.shape[1:])
+        full = _memory.full(shape, _no_value(raw.dtype), raw.dtype)
+        if self._given is not None and self._roi is not None:
+            full[~self._roi] = self._given.reshape(shape)[~self._roi]
+        full[selected] = raw if self._valid is None else raw[self._valid]
+        return full.reshape(self._data_shape())
 
     @property
     def valid_mask(self) -> npt.NDArray[np.bool_]:
         """Whether each element of :attr:`data` is a result: a boolean array of its shape."""
-        data = self.data
+        shape = self._data_shape()
         if self.kind != "nav" or self._shape is None:
             return self._valid_raw()
         if self._custom_mask is not None:
@@ -166,8 +165,8 @@ class BufferWrapper(NDArrayOperatorsMixin):
             full = _memory.zeros((nav_size, *self._custom_mask.shape[1:]), bool)
             part = slice(None) if self._valid is None else self._valid
             full[self._selected()] = self._custom_mask[part]
-            return full.reshape(data.shape)
-        return np.broadcast_to(self._merged(data.ndim), data.shape)
+            return full.reshape(shape)
+        return np.broadcast_to(self._merged(len(shape)), shape)
 
     @property
     def masked_data(self) -> np.ma.MaskedArray[Any, Any]:
@@ -234,12 +233,18 @@ class BufferWrapper(NDArrayOperatorsMixin):
     def shape(self) -> tuple[int, ...]:
         """The shape of :attr:`data`, which need not be there yet."""
         if self._raw is not None or self._shape is None:
-            return self.data.shape
+            return self._data_shape()
         if self.kind == "nav":
             return (*self._shape.nav, *self.extra_shape)
         if self.kind == "sig":
             return (*self._shape.sig, *self.extra_shape)
         return self.extra_shape or (1,)
+
+    def _data_shape(self) -> tuple[int, ...]:
+        """The shape of :attr:`data`, which has to be there, but is not made for it."""
+        if self.kind != "nav" or self._shape is None:
+            return self.data.shape
+        return (*self._shape.nav, *self.raw_data.shape[1:])
 
     @property
     def ndim(self) -> int:

@@ -86,6 +86,10 @@ class MappedBufferWrapper(BufferWrapper):
         nav[self._selected()] = True
         return nav.reshape(tuple(self._shape.nav))
 
+    def _data_shape(self) -> tuple[int, ...]:
+        # With a region, raw_data would be read for it.
+        return super()._data_shape() if self._mapped is None else self._mapped.shape
+
     def _state(self) -> str:
         if self._mapped is not None:
             return f" file='{self._path}'"

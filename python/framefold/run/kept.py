@@ -283,7 +283,6 @@ class _Copies:
     def of_buffer(self, buffer: BufferWrapper) -> BufferWrapper:
         """The same buffer with copies of its arrays."""
         made = copy.copy(buffer)
-        made._full = None
         for name in ("_raw", "_custom_mask", "_given", "_valid", "_roi"):
             array = getattr(buffer, name)
             if array is not None:
