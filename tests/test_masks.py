@@ -253,6 +253,32 @@ def test_misuse_of_stacks():
         masks.sparse_circular_multi_stack([0], [1, 2], [1], 5, 5, 2)
 
 
+@pytest.mark.parametrize("at", [(np.nan, 2), (2, np.nan), (np.inf, 2)])
+@pytest.mark.parametrize("antialiased", [False, True])
+def test_centres_are_places(at, antialiased):
+    for make in (
+        lambda: masks.circular(*at, 5, 4, 2, antialiased),
+        lambda: masks.ring(*at, 5, 4, 2, 1, antialiased),
+        lambda: masks.radial_gradient(*at, 5, 4, 2, antialiased),
+        lambda: masks.background_subtraction(*at, 5, 4, 2, 1, antialiased),
+        lambda: masks.polar_map(*at, 5, 4),
+        lambda: masks.bounding_radius(*at, 5, 4),
+        lambda: masks.radial_bins(*at, 5, 4, 2),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"the centre is at x=.*(nan|inf)"):
+            make()
+    for radii in ((np.nan, 1), (2, np.nan)):
+        with pytest.raises(InvalidArgumentError, match="a radius is NaN"):
+            masks.ring(2, 2, 5, 4, *radii, antialiased)
+    assert masks.circular(2, 2, 5, 4, np.inf, antialiased).all()
+
+
+def test_centres_of_stacks_are_places():
+    pytest.importorskip("sparse")
+    with pytest.raises(InvalidArgumentError, match=r"the centre is at x=.*nan"):
+        masks.sparse_circular_multi_stack([0, 0], [1, np.nan], [1, 1], 5, 4, 2)
+
+
 def test_masks_need_no_optional_package():
     code = "import sys, framefold, framefold.masks, framefold.common.container, framefold.utils"
     check = "print(sorted({'scipy', 'sparse', 'numba'} & set(sys.modules)))"

@@ -1,7 +1,10 @@
 """Masks for virtual detectors, as arrays of shape ``(imageSizeY, imageSizeX)``.
 
+Long because: half of it says what arguments are.
+
 Positions are in pixels; pixel centres have integer coordinates. Masks are boolean unless
-something has to be weighted; antialiased ones are float64.
+something has to be weighted; antialiased ones are float64. A centre that is not finite is an
+:class:`~framefold.exceptions.InvalidArgumentError`, and so is a radius of NaN.
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ def circular(
         a pixel outside of ``radius``; float64 instead of bool. The pixel at the centre has
         weight 1, however small the disk.
     """
+    _check_places(centerX, centerY, radius)
     if boolean("antialiased", antialiased):
         distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
         return _antialiased_ring(distance, _centre(centerX, centerY, distance), 0, radius)
@@ -101,6 +105,7 @@ def ring(
     antialiased
         Weight pixels at both edges by how far they reach in; float64 instead of bool.
     """
+    _check_places(centerX, centerY, radius, radius_inner)
     if boolean("antialiased", antialiased):
         distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
         centre = _centre(centerX, centerY, distance)
@@ -255,6 +260,7 @@ def polar_map(
         Distance in pixels, and angle from the x axis in radians from -pi to pi, of shape
         ``(imageSizeY, imageSizeX)``.
     """
+    _check_places(centerX, centerY)
     _memory.check((4, imageSizeY, imageSizeX))
     y, x = np.mgrid[:imageSizeY, :imageSizeX]
     dy, dx = y - centerY, x - centerX
@@ -298,6 +304,7 @@ def bounding_radius(centerX: float, centerY: float, imageSizeX: int, imageSizeY:
     imageSizeX, imageSizeY
         The shape of a frame.
     """
+    _check_places(centerX, centerY)
     dx = max(centerX, imageSizeX - centerX)
     dy = max(centerY, imageSizeY - centerY)
     return ceil(hypot(dx, dy)) + 1
@@ -531,6 +538,7 @@ def sparse_circular_multi_stack(
         )
     if (index < 0).any():
         raise InvalidArgumentError(f"mask_index {index.min()} is negative")
+    _check_places(cx, cy, radius)
     reach = ceil(abs(radius)) + 1
     around_y, around_x = (
         part.reshape(-1) for part in np.mgrid[-reach : reach + 1, -reach : reach + 1]
@@ -546,7 +554,18 @@ def sparse_circular_multi_stack(
     return sparse.COO(coords, values, shape=(n_masks, imageSizeY, imageSizeX))
 
 
+def _check_places(centerX: Any, centerY: Any, *radii: float) -> None:
+    """Refuse what is no place: comparisons with NaN select no pixel, without an error."""
+    if not all(np.isfinite(np.asarray(axis, dtype=float)).all() for axis in (centerX, centerY)):
+        raise InvalidArgumentError(
+            f"the centre is at x={centerX} and y={centerY}, expected finite numbers of pixels"
+        )
+    if any(np.isnan(np.asarray(radius, dtype=float)).any() for radius in radii):
+        raise InvalidArgumentError("a radius is NaN, expected a number of pixels")
+
+
 def _distance(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> Mask:
+    _check_places(centerX, centerY)
     _memory.check((2, imageSizeY, imageSizeX))
     y, x = np.ogrid[:imageSizeY, :imageSizeX]
     distance: Mask = np.sqrt((x - centerX) ** 2 + (y - centerY) ** 2)
