@@ -144,6 +144,28 @@ def test_functions_of_the_centre_of_mass(ctx, ds, data):
     ]
 
 
+@pytest.mark.parametrize("dtype", ["bool", "u1", "i2", "f2", "f4", "i4", "u8", "f8", "c8", "c16"])
+def test_masks_for_the_centre_of_mass_are_not_rounded(dtype):
+    from framefold.udf.com import com_masks_generic
+
+    step = 1 / 3 + 1j / 7 if dtype[0] == "c" else 5
+    weights = (np.arange(6).reshape(2, 3) * step).astype(dtype)
+    _, of_y, of_x = (mask() for mask in com_masks_generic(2, 3, lambda: weights))
+    y, x = np.mgrid[:2, :3]
+    expected = np.result_type(weights.dtype, np.float32)
+    assert of_y.dtype == of_x.dtype == expected
+    np.testing.assert_array_equal(of_y, weights.astype(expected) * y)
+    np.testing.assert_array_equal(of_x, weights.astype(expected) * x)
+
+
+def test_masks_for_the_centre_of_mass_may_be_sparse():
+    scipy_sparse = pytest.importorskip("scipy.sparse", reason="SciPy makes sparse masks")
+    from framefold.udf.com import com_masks_generic
+
+    masks = com_masks_generic(2, 3, lambda: scipy_sparse.csr_matrix(np.eye(2, 3)))
+    assert [mask().tolist() for mask in masks[1:]] == [[[0, 0, 0], [0, 1, 0]]] * 2
+
+
 def test_results_have_the_classes_of_the_documentation(ctx, ds):
     expected = {
         "sum.SumResultSet": ctx.create_sum_analysis(ds),

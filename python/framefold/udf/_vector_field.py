@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common.sparse import to_dense
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
 
@@ -178,8 +179,9 @@ def com_masks_generic(
     Returns
     -------
     list of functions
-        For :class:`~framefold.udf.masks.ApplyMasksUDF`: that mask itself, and, in float32, that
-        mask times y and times x in pixels. :func:`center_shifts` takes the three products.
+        For :class:`~framefold.udf.masks.ApplyMasksUDF`: that mask itself, and that mask times y and
+        times x in pixels. These have the dtype of the mask's product with float32: float64 for
+        wide integers, complex for complex masks. :func:`center_shifts` takes the three products.
     """
     return [
         base_mask_factory,
@@ -208,7 +210,7 @@ def com_masks_factory(
 def _moment(axis: int, sig: tuple[int, int], base_mask_factory: Callable[[], Any]) -> Array:
     """The mask of some pixels, times their coordinate along an axis."""
     coordinates = np.indices(sig, dtype=np.float32)[axis]
-    result: Array = (np.asarray(base_mask_factory()) * coordinates).astype(np.float32)
+    result: Array = to_dense(base_mask_factory()) * coordinates
     return result
 
 
