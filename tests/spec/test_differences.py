@@ -142,6 +142,26 @@ def test_aux_data_in_preprocess_are_those_of_the_selected_frames(ctx, dataset):
     weights = UDF.aux_data(np.arange(20), kind="nav", dtype="float32")
     ctx.run_udf(dataset, Looks(weights=weights), roi=roi)
     np.testing.assert_array_equal(seen, [[7, 8, 9]])
+    ctx.run_udf(dataset, Looks(weights=weights))
+    np.testing.assert_array_equal(seen[1], np.arange(20))
+
+
+def test_aux_data_of_merges_and_results_are_those_of_the_selected_frames(ctx, dataset):
+    merged, results = [], []
+
+    class Looks(Sums):
+        def merge(self, dest, src):
+            merged.extend(self.params.weights)
+            dest.x[:] = src.x
+
+        def get_results(self):
+            results.extend(self.params.weights)
+            return {"x": self.results.x}
+
+    roi = np.arange(20).reshape(4, 5) % 3 == 1
+    weights = UDF.aux_data(np.arange(20), kind="nav", dtype="float32")
+    ctx.run_udf(dataset, Looks(weights=weights), roi=roi)
+    assert merged == results == np.flatnonzero(roi).tolist()
 
 
 def test_plots_of_functions_that_are_not_listed_are_left_out(dataset):

@@ -113,6 +113,7 @@ TESTS = {
         "spec/test_rules.py::test_declarations_that_make_no_sense",
     ),
     "aux_data": (
+        f"{_HERE}::test_aux_data_of_merges_and_results_are_those_of_the_selected_frames",
         "test_aux_data.py::test_views_are_read_only",
         "test_aux_data.py::test_wrong_shapes",
         "test_silent_numbers.py::test_auxiliary_data_have_to_fit",
