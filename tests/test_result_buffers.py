@@ -10,7 +10,8 @@ import pytest
 import framefold as ff
 from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
-from framefold.exceptions import InvalidResultError
+from framefold.common.shape import Shape
+from framefold.exceptions import InvalidArgumentError, InvalidResultError
 from framefold.udf.data import UDFData
 from framefold.udf.reduction import ReductionUDF
 
@@ -176,6 +177,31 @@ def test_arrays_over_the_scan_are_made_of_the_result_as_it_is(executor, sync_off
         cleaned[:] = 0
         assert np.isnan(image.data[~valid]).all()
         assert np.nanmean(image) == 7
+
+
+@pytest.mark.parametrize("kind", ["nav", "sig", "single"])
+@pytest.mark.parametrize("extra", [(), (2,)])
+def test_buffers_are_made_by_hand(kind, extra):
+    shape = Shape((3, 4, 6, 5), sig_dims=2)
+    roi = np.zeros((3, 4), bool)
+    roi[1, :3] = True
+    for given, n in ((None, 12), (roi, 3), (roi.reshape(-1), 3)):
+        buffer = BufferWrapper(kind, extra, "f4")
+        with pytest.raises(InvalidArgumentError, match="no shape yet; call set_shape_ds"):
+            buffer.allocate()
+        buffer.set_shape_ds(shape, given)
+        buffer.allocate()
+        own = {"nav": (n, *extra), "sig": (6, 5, *extra), "single": extra or (1,)}[kind]
+        np.testing.assert_array_equal(buffer.raw_data, np.zeros(own, "f4"), strict=True)
+        buffer.raw_data[:] = 7
+        assert buffer.valid_mask.sum() == (buffer.data == 7).sum() == buffer.raw_data.size
+        assert buffer.shape == buffer.data.shape
+        assert kind != "nav" or buffer.shape == (3, 4, *extra)
+        for change in (buffer.allocate, lambda: buffer.set_shape_ds(shape)):  # noqa: B023
+            with pytest.raises(InvalidArgumentError, match="data already"):
+                change()
+    with pytest.raises(InvalidArgumentError, match=r"roi has shape \(2, 4\).*\(3, 4\)"):
+        BufferWrapper(kind).set_shape_ds(shape, roi[:2])
 
 
 def test_results_are_hashed_and_pickled(result):

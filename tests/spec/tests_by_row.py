@@ -175,6 +175,7 @@ TESTS = {
         f"{_HERE}::test_the_main_side_has_numpy_and_the_whole_frame",
     ),
     "BufferWrapper": ("test_result_buffers.py::test_results_compute_as_arrays_do",),
+    "set_shape_ds, allocate": ("test_result_buffers.py::test_buffers_are_made_by_hand",),
     "valid_slice_bounding, get_valid_slice_inner": ("test_meta.py::test_masks_of_results",),
     "DelayedJobExecutor": (
         "test_delayed.py::test_resources",

@@ -25,7 +25,7 @@ from framefold.common._declared import (
 )
 from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
-from framefold.common.shape import Shape
+from framefold.common.shape import Shape, n_selected
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -101,6 +101,26 @@ class BufferWrapper(NDArrayOperatorsMixin):
     def has_data(self) -> bool:
         """Whether there is a result, rather than a declaration alone."""
         return self._raw is not None
+
+    def set_shape_ds(self, dataset_shape: Shape, roi: npt.NDArray[np.bool_] | None = None) -> None:
+        """Say where the buffer belongs, before :meth:`allocate`, as runs do by themselves."""
+        given = None if roi is None else np.array(roi)
+        if given is not None and (given.dtype != bool or given.size != dataset_shape.nav.size):
+            raise InvalidArgumentError(
+                f"roi has shape {given.shape} and dtype {given.dtype}, expected bool and the "
+                f"shape of the scan, {tuple(dataset_shape.nav)}"
+            )
+        if self.has_data():
+            raise InvalidArgumentError("the buffer has data already; make a new BufferWrapper")
+        self._shape, self._roi = dataset_shape, None if given is None else given.reshape(-1)
+
+    def allocate(self) -> None:
+        """Hold zeros, one row for each selected frame, as runs do by themselves."""
+        if self._shape is None or self.has_data():
+            known = "no shape yet; call set_shape_ds" if self._shape is None else "data already"
+            raise InvalidArgumentError(f"the buffer has {known}")
+        rows = (n_selected(self._shape, self._roi), *self.extra_shape)
+        self._raw = _memory.zeros(rows if self.kind == "nav" else self.shape, self.dtype)
 
     def replace_array(self, data: npt.ArrayLike) -> None:
         """Hold another result of the same shape.
