@@ -200,6 +200,14 @@ def test_results_of_analyses_are_used_as_arrays(ctx, ds, data):
         total.nonsense  # noqa: B018
 
 
+def test_sets_of_results_contain_keys_and_results(ctx, ds):
+    found, other = (ctx.run(ctx.create_sum_analysis(ds)) for _ in range(2))
+    assert "intensity" in found
+    assert found[0] in found
+    for each in ("nonsense", 0, 1.0, [], None, np.ones(3), other[0]):
+        assert each not in found
+
+
 def test_results_can_be_made_late_and_of_pictures():
     picture = np.zeros((2, 2, 4), dtype=np.uint8)
     calls = []

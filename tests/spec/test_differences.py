@@ -164,6 +164,17 @@ def test_aux_data_of_merges_and_results_are_those_of_the_selected_frames(ctx, da
     assert merged == results == np.flatnonzero(roi).tolist()
 
 
+def test_one_frame_alone_is_a_scan_of_one(ctx, tmp_path):
+    np.save(tmp_path / "frame.npy", DATA[0, 0])
+    for dataset in (
+        ctx.load("npy", path=tmp_path / "frame.npy", sig_dims=2),
+        ctx.load("memory", data=DATA[0, 0], sig_dims=2),
+    ):
+        assert tuple(dataset.shape) == (1, 8, 6)
+        assert tuple(dataset.shape.nav) == (1,)
+        np.testing.assert_array_equal(ctx.run_udf(dataset, Sums())["x"], [DATA[0, 0].sum()])
+
+
 def test_plots_of_functions_that_are_not_listed_are_left_out(dataset):
     made = []
 

@@ -194,6 +194,7 @@ TESTS = {
     "Shape": (
         "spec/test_shapes.py::test_shapes_compare_with_shapes_and_with_tuples",
         "test_remaining_differences.py::test_axes_in_front_of_a_shape_are_in_front",
+        f"{_HERE}::test_one_frame_alone_is_a_scan_of_one",
     ),
     "SumUDF": (
         "test_native_udfs.py::test_sums_of_integers_stay_integers_if_they_are_to",
@@ -228,6 +229,7 @@ TESTS = {
     "RADIAL_FOURIER": ("test_analysis_masks.py::test_names_of_the_package",),
     "result sets of analyses": (
         "test_old_scripts.py::test_results_of_analyses_are_used_as_arrays",
+        "test_old_scripts.py::test_sets_of_results_contain_keys_and_results",
         f"{_HERE}::test_fields_have_the_dtype_that_is_declared",
     ),
     "analyses of one's own": ("test_analysis.py::test_an_analysis_of_ones_own",),

@@ -158,6 +158,12 @@ class AnalysisResultSet:
             return self.__getattr__(key)
         return self.results[key]
 
+    def __contains__(self, item: object) -> bool:
+        """Whether it is the key of a result, or one of the results."""
+        return any(item is result for result in self.results) or (
+            isinstance(item, str) and item in self.keys()
+        )
+
     def __len__(self) -> int:
         return len(self.results)
 
