@@ -369,6 +369,12 @@ class TestRobustLimits:
         sparse[50, 50] = 60000
         assert robust_limits(sparse) == (0, expected)
 
+    @pytest.mark.parametrize("every", [2, 3, 4, 5, 8])
+    def test_stripes_are_no_outliers(self, every: int) -> None:
+        data = self.rng.uniform(100, 101, (1024, 1024))
+        data[:, ::every] = self.rng.uniform(0, 1, data[:, ::every].shape)
+        assert robust_limits(data) == (data.min(), data.max()) == robust_limits(data)
+
     def test_nan_infinity_and_what_is_not_usable_do_not_count(self) -> None:
         data = np.array([np.nan, 1.0, np.inf, 2.0, -np.inf, 50.0])
         assert robust_limits(data) == (1, 50)
