@@ -271,6 +271,45 @@ def test_live_plots_of_one_of_several_pictures(scan):
         Dummy2DPlot(scan, Masks(), channel=("two", 2))
 
 
+class Masked(ff.UDF):
+    """Two values of each frame and of each pixel, of which some are not valid."""
+
+    def get_result_buffers(self):
+        kinds = {"scan": "nav", "frame": "sig"}
+        return {name: self.buffer(kind, extra_shape=(2,)) for name, kind in kinds.items()}
+
+    def process_frame(self, frame):
+        self.results.scan[:] = frame.sum()
+        self.results.frame[:] += frame[..., np.newaxis]
+
+    def merge(self, dest, src):
+        dest.scan[:] = src.scan
+        dest.frame[:] += src.frame
+
+    def get_results(self):
+        scan_valid = np.ones(self.results.scan.shape, bool)
+        frame_valid = np.ones(self.results.frame.shape, bool)
+        scan_valid[:, 1], frame_valid[0, 0, 1] = False, False
+        return {
+            "scan": self.with_mask(self.results.scan, scan_valid),
+            "frame": self.with_mask(self.results.frame, frame_valid),
+        }
+
+
+def test_entries_in_live_plots_are_valid_where_they_are_in_results(scan):
+    udf = Masked()
+    made = {}
+    for name in ("scan", "frame"):
+        # What the function gives has an element for each place, valid where all entries are.
+        for part in (0, 1, lambda data: data.max(axis=-1)):
+            made[name, part] = Dummy2DPlot(scan, udf, channel=(name, part))
+    results = ff.Context.make_with("inline").run_udf(scan, udf, plots=list(made.values()))
+    for (name, part), plot in made.items():
+        mask = np.ma.getmaskarray(results[name].masked_data)
+        expected = mask.any(axis=-1) if callable(part) else mask[..., part]
+        np.testing.assert_array_equal(np.ma.getmaskarray(plot.data), expected)
+
+
 def test_live_plots_have_scale_bars(scan, monkeypatch):
     monkeypatch.setattr(type(scan), "axes", property(lambda self: (*STEPS, *AXES[2:])))
     plot = MPLLive2DPlot(scan, Masks(), channel="sum")

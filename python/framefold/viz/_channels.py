@@ -247,18 +247,22 @@ class Channel:
         self, buffer: BufferWrapper, damage: npt.NDArray[np.bool_]
     ) -> tuple[Any, npt.NDArray[np.bool_]]:
         """The data of one result, with a function applied to it if there is one."""
-        original = np.asarray(buffer.data)
-        data = original if self._function is None else np.ma.asanyarray(self._function(original))
-        nav = damage.shape
-        valid = np.asarray(buffer.valid_mask)
-        if buffer.kind == "nav" and data.shape[: len(nav)] == nav:
-            if data.shape != valid.shape:
-                valid = np.asarray(valid.reshape((*nav, -1)).all(axis=-1))
-                valid = valid.reshape(nav + (1,) * (data.ndim - len(nav)))
-            usable = damage.reshape(nav + (1,) * (data.ndim - len(nav))) & valid
+        original, valid = np.asarray(buffer.data), np.asarray(buffer.valid_mask)
+        # What has an element for each position or pixel in front.
+        places = valid.shape[: valid.ndim - len(buffer.extra_shape)]
+        if isinstance(self._function, _Entry):
+            data, valid = self._function(original), self._function(valid)
+        elif self._function is None:
+            data = original
         else:
-            usable = valid if valid.shape == data.shape else np.asarray(True)
-            usable = np.asarray(usable & damage.any())
+            data = np.ma.asanyarray(self._function(original))
+        is_placed = bool(places) and data.shape[: len(places)] == places
+        each = places + (1,) * (data.ndim - len(places))
+        if data.shape != valid.shape:
+            further = tuple(range(len(places), valid.ndim))
+            valid = np.asarray(valid.all(axis=further).reshape(each) if is_placed else True)
+        is_scan = buffer.kind == "nav" and is_placed and places == damage.shape
+        usable = valid & (damage.reshape(each) if is_scan else damage.any())
         return data, np.broadcast_to(usable, data.shape)
 
     def _from_all(
