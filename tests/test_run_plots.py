@@ -90,6 +90,9 @@ def test_plot_objects(plotting, dataset):
     assert len(plot.seen) == 5
     with pytest.raises(InvalidArgumentError, match="not among the UDFs"):
         plotting.run_udf(dataset=dataset, udf=ff.SumUDF(), plots=[plot])
+    other = plotting.load("memory", data=np.ones((3, 14, 8, 9), np.float32), sig_dims=2)
+    with pytest.raises(InvalidArgumentError, match=r"scan of shape \(6, 7\), but .* \(3, 14\)"):
+        plotting.run_udf(dataset=other, udf=udfs, plots=[plot])
 
 
 def test_no_results_are_computed_for_plots_that_rest(plotting, dataset):

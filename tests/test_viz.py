@@ -194,6 +194,7 @@ def test_what_functions_get_and_what_they_are_called() -> None:
         (("nav", lambda v: v.astype(object)), r"dtype object, expected numbers"),
         (lambda res, damage: res["nav"].data, r"returned ndarray, expected a pair"),
         (lambda res, damage: (res["sig"].data, damage), r"shape \(6, 7\) and a damage of shape"),
+        (lambda res, damage: (res["nav"].data.T, damage), r"shape \(5, 4\) and a damage of shape"),
     ],
 )
 def test_wrong_channels_are_refused_before_the_run(channel: Any, message: str) -> None:
@@ -224,6 +225,16 @@ def test_positions_without_results_are_masked() -> None:
     assert not plot.extract(buffers, np.zeros_like(half))[1].any()
     with pytest.raises(InvalidArgumentError, match=r"damage has shape \(3,\)"):
         plot.extract(buffers, np.ones(3, dtype=bool))
+    with pytest.raises(InvalidArgumentError, match=r"damage has shape \(5, 4\), but the scan has"):
+        plot.extract(buffers, half.T)
+
+
+@pytest.mark.parametrize("damage", [np.ones((1, 5)), np.ones(5), True])
+def test_functions_may_leave_out_axes_of_length_one(damage: Any) -> None:
+    def row(results: Any, _: Any) -> Any:
+        return results["nav"].data[0], damage
+
+    assert Dummy2DPlot(scan(1, 5), ManyUDF(), channel=row).data.shape == (5,)
 
 
 def nav_buffer(mask: np.ndarray[Any, Any]) -> BufferWrapper:

@@ -280,8 +280,10 @@ class Channel:
         data = given[0]
         data = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
         usable = np.asarray(given[1])
-        if usable.ndim and usable.size == np.prod(data.shape[:2]):
-            usable = usable.reshape(data.shape[:2])
+        picture = data.shape[:2]
+        is_flat = usable.ndim == 1 and usable.size == np.prod(picture)
+        if is_flat or (usable.ndim and _long_axes(usable.shape) == _long_axes(picture)):
+            usable = usable.reshape(picture)
         usable = usable.reshape(usable.shape + (1,) * (data.ndim - usable.ndim))
         try:
             return data, np.broadcast_to(usable, data.shape).astype(bool)
@@ -398,7 +400,7 @@ def nav_damage(damage: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     if given.ndim == 0:
         return np.full(nav, bool(given))
     if given.shape != nav:
-        if given.size != np.prod(nav, dtype=int):
+        if given.ndim != 1 or given.size != np.prod(nav, dtype=int):
             raise InvalidArgumentError(
                 f"the damage has shape {given.shape}, but the scan has shape {nav}; "
                 f"use a boolean array of that shape, or True"
@@ -430,6 +432,11 @@ class _Entry:
 def _function_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
+
+
+def _long_axes(shape: tuple[int, ...]) -> list[int]:
+    """A shape without its axes of length one."""
+    return [length for length in shape if length > 1]
 
 
 def _shapes(buffers: Buffers) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.viz._channels import all_channels
+from framefold.viz.base import Live2DPlot
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -85,6 +86,12 @@ class RunPlots:
 
     def _index_of(self, plot: Any) -> int:
         udf = plot.get_udf() if hasattr(plot, "get_udf") else plot.udf
+        nav = tuple(self._run.dataset.shape.nav)
+        if isinstance(plot, Live2DPlot) and plot._nav != nav:
+            raise InvalidArgumentError(
+                f"the plot {plot.title!r} was made for a scan of shape {plot._nav}, but this run "
+                f"is over one of shape {nav}; make a plot with the data set of this run"
+            )
         for index, running in enumerate(self._run.udfs):
             if running is udf:
                 return index
