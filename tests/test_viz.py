@@ -393,6 +393,11 @@ class TestRobustLimits:
         assert robust_limits(np.full(4, np.nan)) == (0, 0)
         assert robust_limits(np.zeros((0, 3))) == (0, 0)
 
+    def test_what_is_masked_does_not_count(self) -> None:
+        data = np.ma.MaskedArray([[1, 2, 3], [4, 5, 60]], mask=[[0, 0, 0], [0, 0, 1]])
+        assert robust_limits(data) == robust_limits(data.astype(float)) == (1, 5)
+        assert robust_limits(data, data > 2) == (3, 5)
+
 
 class TestVectorColours:
     def test_zero_is_grey_and_saturation_grows_with_length(self) -> None:
@@ -427,6 +432,9 @@ class TestVectorColours:
         assert (scaled[2] == 0).all()
         assert (rgb_from_2dvector(y, x)[3] == scaled[3]).all()  # the longest is the limit
         assert (rgb_from_2dvector(np.zeros((2, 3)), np.zeros((2, 3))) == 127).all()
+        masked = np.ma.MaskedArray(x, mask=[False, False, False, True])
+        assert (rgb_from_2dvector(y, masked)[:3] == scaled[:3]).all()
+        assert (rgb_from_2dvector(y, masked)[3] == 0).all()
 
 
 def times(shape: tuple[int, ...]) -> str:

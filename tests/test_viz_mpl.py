@@ -271,6 +271,18 @@ class TestVisualizeSimple:
         assert (visualize_simple(np.full((2, 2), 3)) == visualize_simple(np.zeros((2, 2)))).all()
         assert (visualize_simple(np.full((2, 2), np.nan)) == 0).all()
 
+    def test_what_is_masked_is_transparent_and_sets_no_limit(self) -> None:
+        for values in (np.array([[1, 2, 3, 60]]), np.array([[0, 1, 1j, 60]])):
+            masked = np.ma.MaskedArray(values, mask=[[0, 0, 0, 1]])
+            picture = visualize_simple(masked, "gray")
+            np.testing.assert_array_equal(picture[:, :3], visualize_simple(values[:, :3], "gray"))
+            assert picture[0, 3, 3] == 0
+
+    def test_numbers_may_be_as_far_apart_as_they_can_be(self) -> None:
+        ends = np.finfo(np.float64)
+        picture = visualize_simple([[ends.min, ends.min / 2, 0.0, ends.max]], "gray")
+        np.testing.assert_allclose(picture[0, :, 0].astype(int), [0, 64, 128, 255], atol=1)
+
     def test_complex_numbers_show_phase_and_modulus(self) -> None:
         picture = visualize_simple(np.array([[0, 1, 1j, np.nan]]))
         assert picture.shape == (1, 4, 4)

@@ -53,13 +53,13 @@ def visualize_simple(
     Returns
     -------
     numpy.ndarray
-        RGBA, shape ``(y, x, 4)``, dtype uint8. Transparent where ``result`` is NaN.
+        RGBA, shape ``(y, x, 4)``, dtype uint8. Transparent where ``result`` is NaN or masked.
     """
-    values = np.asarray(result)
-    usable = np.broadcast_to(True if damage is None else np.asarray(damage, bool), values.shape)
-    if values.dtype.kind == "c":
-        return vector_colours(values, usable, vmax)[0]
-    values = values.astype(np.float64)
+    given: np.ma.MaskedArray[Any, Any] = np.ma.asanyarray(result)
+    usable = np.broadcast_to(True if damage is None else np.asarray(damage, bool), given.shape)
+    if given.dtype.kind == "c":
+        return vector_colours(given, usable & ~np.ma.getmaskarray(given), vmax)[0]
+    values = _floats(given)
     if boolean("logarithmic", logarithmic):
         finite = values[usable & np.isfinite(values)]
         lowest = finite.min() if finite.size else 0.0
@@ -77,10 +77,11 @@ def visualize_simple(
         if (colormap is None or isinstance(colormap, str))
         else colormap
     )
-    span = high - low
+    # Halves, as the difference of the largest numbers is none.
+    span = high / 2 - low / 2
     with np.errstate(invalid="ignore", over="ignore"):
         # Without a span, what lies above is the last colour, everything else the first.
-        scaled = (values - low) / span if span > 0 else (values > low).astype(np.float64)
+        scaled = (values / 2 - low / 2) / span if span > 0 else (values > low).astype(np.float64)
     scaled = np.ma.MaskedArray(scaled, mask=np.isnan(values))
     colours = colours.with_extremes(bad=(0.0, 0.0, 0.0, 0.0))
     picture: npt.NDArray[np.uint8] = colours(np.ma.clip(scaled, 0.0, 1.0), bytes=True)
@@ -107,14 +108,15 @@ def rgb_from_2dvector(
     Returns
     -------
     numpy.ndarray
-        RGB, shape ``(*y.shape, 3)``, dtype uint8. Black where a component is not finite.
+        RGB, shape ``(*y.shape, 3)``, dtype uint8. Black where a component is not finite, or
+        masked.
 
     References
     ----------
     The colour space is OKLab, B. Ottosson, "A perceptual color space for image processing"
     (2020), https://bottosson.github.io/posts/oklab/.
     """
-    y, x = np.broadcast_arrays(np.asarray(y, np.float64), np.asarray(x, np.float64))
+    y, x = np.broadcast_arrays(_floats(y), _floats(x))
     if vmax is None:
         finite = np.isfinite(y) & np.isfinite(x)
         vmax = float(np.hypot(y[finite], x[finite]).max(initial=0.0))
@@ -123,7 +125,7 @@ def rgb_from_2dvector(
 
 
 def robust_limits(values: npt.ArrayLike, usable: Any = None) -> tuple[float, float]:
-    """The smallest and the largest value, but for NaN, infinity and outliers.
+    """The smallest and the largest value, but for NaN, infinity, outliers and what is masked.
 
     Outliers are values that lie far from the rest, further than the rest is wide, provided
     that there are few of them, at most one in a hundred at either end (and one at least, from
@@ -141,7 +143,11 @@ def robust_limits(values: npt.ArrayLike, usable: Any = None) -> tuple[float, flo
     tuple of float
         ``(0.0, 0.0)`` if there is no finite value.
     """
-    numbers = np.asarray(values)
+    given: np.ma.MaskedArray[Any, Any] = np.ma.asanyarray(values)
+    if np.ma.is_masked(given):
+        valid = ~np.ma.getmaskarray(given)
+        usable = valid if usable is None else valid & np.asarray(usable, bool)
+    numbers: npt.NDArray[Any] = np.ma.getdata(given)
     numbers = numbers.reshape(-1) if usable is None else numbers[np.asarray(usable, bool)]
     if numbers.dtype.kind in "fO":
         numbers = numbers.astype(np.float64, copy=False)
@@ -256,6 +262,13 @@ def cyclic_colormap() -> Any:
     angle = np.linspace(-np.pi, np.pi, 256)[np.newaxis]
     rim = rgb_from_2dvector(np.sin(angle), np.cos(angle), vmax=1.0)[0] / 255
     return colors.LinearSegmentedColormap.from_list("libertem_cyclic", rim, N=256)
+
+
+def _floats(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Numbers as float64, NaN where they are masked."""
+    given: np.ma.MaskedArray[Any, Any] = np.ma.asanyarray(values)
+    numbers: npt.NDArray[np.float64] = np.ma.filled(given.astype(np.float64), np.nan)
+    return numbers
 
 
 def _fences(sample: npt.NDArray[np.float64]) -> tuple[float, float]:
