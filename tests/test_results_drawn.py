@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import numpy as np
 import pytest
 from test_results_saved import AXES, NAV, SIG, buffer
@@ -48,6 +50,43 @@ def test_images_have_a_title_a_colour_bar_and_a_scale_bar():
     # As long as it says, in the picture of 4 steps of 1 nm.
     assert patch.get_width() * 4 == pytest.approx(float(length))
     assert axes.get_aspect() == 1.0
+
+
+#: Limits that were asked for, of data from 10 to 21, and those that are drawn.
+LIMITS = [
+    ({"vmax": 20}, (10, 20)),
+    ({"clim": (12, None)}, (12, 21)),
+    ({"clim": (0, 5)}, (0, 5)),
+    ({"vmax": 5}, (0, 5)),
+    ({"vmax": 0}, (-1, 0)),
+    ({"vmin": 21}, (21, 42)),
+    ({"vmin": 100, "norm": "log"}, (100, 200)),
+]
+
+
+@pytest.mark.parametrize(("options", "limits"), LIMITS)
+def test_limits_that_are_asked_for_are_kept(scan, options, limits):
+    values = np.arange(10.0, 22).reshape(NAV)
+    image = buffer("nav", values, axes=STEPS).plot(**options).get_images()[0]
+    assert image.get_clim() == limits
+    plot = MPLLive2DPlot(scan, Masks(), channel=("sum", lambda _: values), **options)
+    plot.new_data(ff.Context.make_with("inline").run_udf(scan, Masks()), True)
+    assert plot.im_obj.get_clim() == limits
+    plot.fig.savefig(BytesIO())
+
+
+@pytest.mark.parametrize("options", [{"vmin": 5, "vmax": 5}, {"clim": (5, 1)}])
+def test_limits_are_in_order(scan, options):
+    with pytest.raises(
+        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin below"
+    ):
+        buffer("nav", np.ones(NAV), axes=STEPS).plot(**options)
+    with pytest.raises(
+        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin below"
+    ):
+        MPLLive2DPlot(scan, Masks(), channel="sum", **options)
+    with pytest.raises(InvalidArgumentError, match=r"expected clim=\(vmin, vmax\), or vmin="):
+        buffer("nav", np.ones(NAV), axes=STEPS).plot(clim=(0, 1), vmax=2)
 
 
 def test_pictures_that_are_stretched_have_axes_with_numbers(scan, monkeypatch):

@@ -116,6 +116,14 @@ def test_options_reach_imshow_and_limits_can_be_fixed() -> None:
     assert plot.im_obj.get_clim() == (2, 9)
 
 
+def test_a_norm_with_a_centre_keeps_it() -> None:
+    values = np.arange(-15.0, 5).reshape(4, 5)
+    plot = plotted(values, norm=matplotlib.colors.CenteredNorm())
+    assert plot.im_obj.get_clim() == (-15, 15)
+    plot = plotted(values, norm=matplotlib.colors.CenteredNorm(-5, 20))
+    assert plot.im_obj.get_clim() == (-25, 15)
+
+
 @pytest.mark.parametrize("nav", [(7,), (1, 7), (7, 1)])
 def test_line_scans_are_curves(nav: tuple[int, ...]) -> None:
     plot = plotted(np.arange(7.0).reshape(nav) - 3)

@@ -34,6 +34,8 @@ LONGEST = 8.0
 MARKED = 64
 #: Width and height of a picture, in inches.
 PICTURE = (4.2, 3.4)
+#: Options that colours which are known already do not have.
+OF_NUMBERS = ("norm", "cmap")
 #: The part of an image's width that a scale bar takes at most.
 BAR = 0.3
 
@@ -150,6 +152,49 @@ def draw(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
         _draw_curves(ax, picture, options)
     else:
         _draw_image(ax, picture, options)
+
+
+def asked_limits(
+    options: dict[str, Any],
+) -> tuple[dict[str, Any], tuple[float | None, float | None]]:
+    """Take the limits of colours, ``vmin`` and ``vmax`` or ``clim``, out of options.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the lower one is not below the upper one.
+    """
+    others = {key: value for key, value in options.items() if key not in ("vmin", "vmax", "clim")}
+    low, high = options.get("vmin"), options.get("vmax")
+    if options.get("clim") is not None:
+        if (low, high) != (None, None) or np.size(options["clim"]) != 2:
+            raise InvalidArgumentError(
+                f"clim is {options['clim']!r}, vmin is {low!r} and vmax is {high!r}, expected "
+                f"clim=(vmin, vmax), or vmin= and vmax= without it"
+            )
+        low, high = options["clim"]
+    if low is not None and high is not None and not low < high:
+        raise InvalidArgumentError(
+            f"vmin is {low!r} and vmax is {high!r}, expected vmin below vmax; for colours the "
+            f"other way round, use their name with _r: cmap='viridis_r'"
+        )
+    return others, (low, high)
+
+
+def limits_of(
+    low: float, high: float, asked: tuple[float | None, float | None]
+) -> tuple[float, float]:
+    """The limits of colours of data from ``low`` to ``high``, of which some were asked for.
+
+    Where that leaves no range, as the data have none or lie beyond a limit that was asked for,
+    the other limit is as far from it as it is from 0, or 1.
+    """
+    low, high = (low if asked[0] is None else asked[0]), (high if asked[1] is None else asked[1])
+    if low < high:
+        return low, high
+    if asked[1] is not None:
+        return high - (abs(high) or 1.0), high
+    return low, low + (abs(low) or 1.0)
 
 
 def scale_bar(ax: Any, axes: tuple[Axis, ...]) -> bool:
@@ -286,25 +331,23 @@ def _draw_image(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
         "extent": extent_of(picture.axes),
         "aspect": aspect_of(picture.axes),
     }
+    options, asked = asked_limits(options)
     valid = ~np.ma.getmaskarray(picture.data)
     if picture.vector or picture.data.dtype.kind == "c":
-        for name in ("vmin", "norm", "cmap"):
-            options = {key: value for key, value in options.items() if key != name}
-        vmax = options.pop("vmax", None)
+        options = {key: value for key, value in options.items() if key not in OF_NUMBERS}
         valid = np.asarray(valid.all(axis=-1)) if picture.vector else valid
-        colours, vmax = vector_colours(picture.data, valid, vmax)
+        colours, vmax = vector_colours(picture.data, valid, asked[1])
         ax.imshow(colours, **(known | options))
         wheel = ax.inset_axes((1.04, 0.56, 0.36, 0.36))
         draw_wheel(wheel, *(("x", "y") if picture.vector else ("Re", "Im")))
         unit = f" {picture.unit}" if picture.unit else ""
         wheel.set_title(f"{vmax:.3g}{unit}", fontsize="small")
     elif picture.coloured:
-        of_numbers = ("vmin", "vmax", "norm", "cmap")
-        options = {key: value for key, value in options.items() if key not in of_numbers}
+        options = {key: value for key, value in options.items() if key not in OF_NUMBERS}
         colours = opaque_colours(picture.data, np.asarray(valid.all(axis=-1)))
         ax.imshow(colours, **(known | options))
     else:
-        _draw_numbers(ax, picture, valid, known, options)
+        _draw_numbers(ax, picture, valid, known | options, asked)
     if not scale_bar(ax, picture.axes):
         for side, axis in zip((ax.yaxis, ax.xaxis), picture.axes, strict=True):
             side.set_label_text(axis_label(axis))
@@ -316,18 +359,20 @@ def _draw_numbers(
     ax: Any,
     picture: Picture,
     valid: npt.NDArray[np.bool_],
-    known: dict[str, Any],
     options: dict[str, Any],
+    asked: tuple[float | None, float | None],
 ) -> None:
     numbers = np.ma.getdata(picture.data)
     numbers = numbers.astype(np.float64 if numbers.dtype.itemsize > 2 else np.float32)
     usable = valid & np.isfinite(numbers)
-    low, high = robust_limits(numbers, usable)
-    if "norm" not in options:
-        known |= {"vmin": low, "vmax": high if high > low else low + (abs(low) or 1.0)}
-    image = ax.imshow(np.ma.MaskedArray(numbers, mask=~usable), **(known | options))
+    has_norm = options.get("norm") is not None
+    vmin, vmax = asked if has_norm else limits_of(*robust_limits(numbers, usable), asked)
+    shown = np.ma.MaskedArray(numbers, mask=~usable)
+    image = ax.imshow(shown, vmin=vmin, vmax=vmax, **options)
     there = numbers[usable]
     image.norm.autoscale_None(there)
+    if has_norm and asked != (None, None):
+        image.set_clim(*limits_of(image.norm.vmin, image.norm.vmax, asked))
     below, above = (there < image.norm.vmin).any(), (there > image.norm.vmax).any()
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
     # As high as the image, wherever the layout puts that.

@@ -12,7 +12,16 @@ from framefold.results.colours import (
     robust_limits,
     vector_colours,
 )
-from framefold.results.plots import LONGEST, MARKED, draw_wheel, has_scale_bar, scale_bar
+from framefold.results.plots import (
+    LONGEST,
+    MARKED,
+    OF_NUMBERS,
+    asked_limits,
+    draw_wheel,
+    has_scale_bar,
+    limits_of,
+    scale_bar,
+)
 from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
 from framefold.viz._screens import Screen, open_screen
 from framefold.viz.base import Live2DPlot
@@ -35,8 +44,8 @@ class MPLLive2DPlot(Live2DPlot):
         As for :class:`~framefold.viz.base.Live2DPlot`.
     **kwargs
         Passed on to :meth:`matplotlib.axes.Axes.imshow`, or to
-        :meth:`matplotlib.axes.Axes.plot` for curves. ``vmin`` and ``vmax`` take the place of
-        the limits that follow the data.
+        :meth:`matplotlib.axes.Axes.plot` for curves. ``vmin`` and ``vmax``, or
+        ``clim``, take the place of the limits that follow the data.
 
     Attributes
     ----------
@@ -80,7 +89,10 @@ class MPLLive2DPlot(Live2DPlot):
         self._wheel: Any = None
         self._has_scale = False
         self._screen: Screen | None = None
-        self._fixed: tuple[float | None, float | None] = (None, None)
+        self._options = dict(kwargs)
+        self._limits: tuple[float | None, float | None] = (None, None)
+        if self._look is not Look.CURVES:
+            self._options, self._limits = asked_limits(kwargs)
 
     def display(self) -> None:
         """Make the figure and show it.
@@ -114,7 +126,7 @@ class MPLLive2DPlot(Live2DPlot):
         if self._look is Look.CURVES:
             self._draw_curves()
         elif self._look is Look.VECTORS:
-            picture, vmax = vector_colours(self.data, damage, self.kwargs.get("vmax"))
+            picture, vmax = vector_colours(self.data, damage, self._limits[1])
             self.im_obj.set_data(picture)
             if damage.any():
                 self._wheel.set_title(f"length {vmax:.3g}", fontsize="small")
@@ -130,20 +142,19 @@ class MPLLive2DPlot(Live2DPlot):
             options["aspect"] = "auto"
         elif has_scale_bar(self._axes):
             options["aspect"] = abs(self._axes[0].scale / self._axes[1].scale)
-        options |= self.kwargs
+        options |= self._options
         if self._look is Look.IMAGE:
-            norm = self.kwargs.get("norm")
-            self._fixed = (
-                getattr(norm, "vmin", self.kwargs.get("vmin")),
-                getattr(norm, "vmax", self.kwargs.get("vmax")),
-            )
-            if norm is None:
-                options = {"vmin": 0.0, "vmax": 1.0} | options
-            self.im_obj = self.axes.imshow(np.ones((height, width)), **options)
+            norm = options.get("norm")
+            vmin, vmax = limits_of(0.0, 1.0, self._limits) if norm is None else self._limits
+            # Those of a norm are fixed, too; it has others as soon as there is an image.
+            low, high = self._limits
+            self._limits = getattr(norm, "vmin", low), getattr(norm, "vmax", high)
+            blank = np.ones((height, width))
+            self.im_obj = self.axes.imshow(blank, vmin=vmin, vmax=vmax, **options)
             if norm is None:
                 self._draw_scale()
         else:
-            for name in ("vmin", "vmax", "norm", "cmap"):
+            for name in OF_NUMBERS:
                 options.pop(name, None)
             start = np.zeros((height, width, 4), dtype=np.uint8)
             self.im_obj = self.axes.imshow(start, **options)
@@ -167,10 +178,13 @@ class MPLLive2DPlot(Live2DPlot):
             usable &= _on_scale(self.im_obj.norm, numbers)
         if not usable.any():
             return
-        low, high = robust_limits(numbers, usable)
-        low = low if self._fixed[0] is None else self._fixed[0]
-        high = high if self._fixed[1] is None else self._fixed[1]
-        self.im_obj.set_clim(low, high if high > low else low + (abs(low) or 1.0))
+        if None in self._limits:
+            ends = limits_of(*robust_limits(numbers, usable), self._limits)
+            if self._limits == (None, None):
+                # As the norm would have it: one with a centre has others.
+                self.im_obj.norm.autoscale(np.array(ends))
+            else:
+                self.im_obj.set_clim(*ends)
         if not self._has_scale:
             self._draw_scale()
 
@@ -188,7 +202,7 @@ class MPLLive2DPlot(Live2DPlot):
         n_points = self.data.shape[0]
         names = list(curves(self.data))
         for name in names:
-            options = {"label": name, "marker": "." if n_points <= MARKED else ""} | self.kwargs
+            options = {"label": name, "marker": "." if n_points <= MARKED else ""} | self._options
             blank = np.full(n_points, np.nan)
             self.lines += self.axes.plot(np.arange(n_points), blank, **options)
         self.axes.set_xlim(-0.5, n_points - 0.5)
