@@ -89,6 +89,51 @@ def test_limits_are_in_order(scan, options):
         buffer("nav", np.ones(NAV), axes=STEPS).plot(clim=(0, 1), vmax=2)
 
 
+def shown_bar(axes):
+    """The length of a scale bar as it is drawn, in the numbers on the sides, and as it says."""
+    (patch,) = [patch for patch in axes.patches if patch.get_gid() == "scale bar"]
+    left, right = axes.get_xlim()
+    return patch.get_width() * abs(right - left), axes.texts[0].get_text()
+
+
+def test_scale_bars_follow_the_part_that_is_shown(scan, monkeypatch):
+    monkeypatch.setattr(type(scan), "axes", property(lambda self: (*STEPS, *AXES[2:])))
+    drawn = buffer("nav", np.arange(12.0).reshape(NAV), axes=STEPS).plot()
+    live = MPLLive2DPlot(scan, Masks(), channel="sum")
+    live.display()
+    for axes in (drawn, live.axes):
+        assert shown_bar(axes) == (pytest.approx(1), "1 nm")
+        left, right = axes.get_xlim()
+        axes.set_xlim(left, left + (right - left) / 4)
+        assert shown_bar(axes) == (pytest.approx(0.2), "0.2 nm")
+
+
+@pytest.mark.parametrize("aspect", ["equal", 3])
+def test_scale_bars_need_the_same_scale_on_both_axes(scan, monkeypatch, aspect):
+    monkeypatch.setattr(type(scan), "axes", property(lambda self: (*STEPS, *AXES[2:])))
+    plot = MPLLive2DPlot(scan, Masks(), channel="sum", aspect=aspect)
+    plot.display()
+    drawn = buffer("nav", np.ones(NAV), axes=STEPS).plot(aspect=3)
+    for axes in (plot.axes, drawn):
+        assert not [patch for patch in axes.patches if patch.get_gid()]
+        assert axes.get_ylabel().startswith("scan_y")
+
+
+def test_live_plots_are_stretched_as_pictures_are(scan, monkeypatch):
+    long = (STEPS[0]._replace(scale=100.0), STEPS[1], *AXES[2:])
+    monkeypatch.setattr(type(scan), "axes", property(lambda self: long))
+    plot = MPLLive2DPlot(scan, Masks(), channel="sum")
+    plot.display()
+    assert plot.axes.get_aspect() == "auto"
+
+
+def test_names_and_units_are_no_formulas():
+    odd = (STEPS[0]._replace(name=r"a$\frac$", unit="$"), STEPS[1])
+    axes = buffer("nav", np.ones(NAV), axes=odd).plot()
+    axes.figure.savefig(BytesIO())
+    assert axes.get_ylabel() == r"a\$\frac\$ (\$)"
+
+
 def test_pictures_that_are_stretched_have_axes_with_numbers(scan, monkeypatch):
     long = (STEPS[0]._replace(scale=100.0), STEPS[1])
     result = buffer("nav", np.arange(12.0).reshape(NAV), axes=long)
@@ -116,6 +161,25 @@ def test_pictures_without_units_have_axes_with_numbers():
 def test_rows_and_columns_are_where_their_axes_say():
     # The first row is at the top, the first column on the left, whatever the direction.
     assert extent_of(STEPS) == (5.5, 1.5, 5.0, -1.0)
+    # Or at the bottom, where it keeps its numbers.
+    assert extent_of(STEPS, "lower") == (5.5, 1.5, -1.0, 5.0)
+    result = buffer("nav", np.arange(12.0).reshape(NAV), axes=STEPS)
+    with pyplot.rc_context({"image.origin": "lower"}):
+        by_style = result.plot()
+    for axes in (result.plot(origin="lower"), by_style):
+        assert axes.get_images()[0].get_extent() == [5.5, 1.5, -1.0, 5.0]
+        assert axes.get_ylim() == (-1, 5)
+
+
+@pytest.mark.parametrize(("origin", "y"), [("upper", -1), ("lower", 1)])
+def test_wheels_are_as_the_picture_is(scan, origin, y):
+    plot = MPLLive2DPlot(scan, Field(), origin=origin)
+    plot.display()
+    drawn = buffer("nav", np.ones((*NAV, 2)), vector=True).plot(origin=origin)
+    for wheel in (plot._wheel, drawn.child_axes[0]):
+        (place,) = [text.get_position() for text in wheel.texts if text.get_text() == "y"]
+        (_, middle), (_, end) = wheel.transData.transform([(0, 0), place])
+        assert np.sign(end - middle) == y
 
 
 @pytest.mark.parametrize(
@@ -251,6 +315,16 @@ class Masks(ff.UDF):
     def process_frame(self, frame):
         self.results.two[:] = frame.sum(), frame[0, 0]
         self.results.sum[:] = frame.sum()
+
+
+class Field(ff.UDF):
+    """A vector of each frame."""
+
+    def get_result_buffers(self):
+        return {"field": self.buffer("nav", extra_shape=(2,), vector=True)}
+
+    def process_frame(self, frame):
+        self.results.field[:] = frame.sum(), frame[0, 0]
 
 
 @pytest.fixture

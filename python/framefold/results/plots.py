@@ -200,25 +200,29 @@ def limits_of(
 def scale_bar(ax: Any, axes: tuple[Axis, ...]) -> bool:
     """Draw a scale bar into an image whose axes (y, x) have the same unit; whether it did.
 
-    There is none where lengths are drawn in another way along y than along x.
+    There is none where lengths are drawn in another way along y than along x. Its length follows
+    when a part of the image is shown.
     """
-    if not has_scale_bar(axes) or ax.get_aspect() == "auto":
+    aspect = ax.get_aspect()
+    if aspect == "auto" or not (len(axes) == 2 and axes[0].unit and axes[0].unit == axes[1].unit):
         return False
     from matplotlib import patches, patheffects
 
-    width = axes[1].size * abs(axes[1].scale)
-    length = round_length(BAR * width)
-    box = patches.Rectangle(
-        (0.05, 0.05), length / width, 0.018, transform=ax.transAxes, facecolor="white"
-    )
+    left, right, bottom, top = ax.get_images()[-1].get_extent()
+    # Lengths for each 1 of the numbers on the sides.
+    per_y = axes[0].size * abs(axes[0].scale / (top - bottom))
+    per_x = axes[1].size * abs(axes[1].scale / (right - left))
+    if not np.isclose(aspect * per_x, per_y):
+        return False
+    box = patches.Rectangle((0.05, 0.05), 0.0, 0.018, transform=ax.transAxes, facecolor="white")
     box.set_edgecolor("black")
     box.set_linewidth(0.8)
     box.set_gid("scale bar")
     ax.add_patch(box)
     text = ax.text(
-        0.05 + length / width / 2,
+        0.05,
         0.08,
-        f"{length:g} {axes[1].unit}",
+        "",
         transform=ax.transAxes,
         color="white",
         ha="center",
@@ -228,12 +232,17 @@ def scale_bar(ax: Any, axes: tuple[Axis, ...]) -> bool:
     text.set_path_effects([patheffects.withStroke(linewidth=1.6, foreground="black")])
     ax.set_xticks([])
     ax.set_yticks([])
+
+    def fit(shown: Any) -> None:
+        width = abs(np.subtract(*shown.get_xlim())) * per_x
+        length = round_length(BAR * width)
+        box.set_width(length / width)
+        text.set_x(0.05 + length / width / 2)
+        text.set_text(f"{length:g} {literal(axes[1].unit)}")
+
+    fit(ax)
+    ax.callbacks.connect("xlim_changed", fit)
     return True
-
-
-def has_scale_bar(axes: tuple[Axis, ...]) -> bool:
-    """Whether lengths in an image with these axes (y, x) can be compared."""
-    return len(axes) == 2 and bool(axes[0].unit) and axes[0].unit == axes[1].unit
 
 
 def round_length(most: float) -> float:
@@ -244,30 +253,39 @@ def round_length(most: float) -> float:
 
 def axis_label(axis: Axis) -> str:
     """``scan_x (nm)``."""
-    return f"{axis.name} ({axis.unit})" if axis.unit else axis.name
+    return literal(f"{axis.name} ({axis.unit})" if axis.unit else axis.name)
 
 
-def draw_wheel(ax: Any, first: str, second: str) -> None:
-    """Draw which direction has which colour; ``first`` is to the right, ``second`` downwards."""
+def literal(text: str) -> str:
+    """A text from elsewhere for matplotlib, which takes what is between two $ for a formula."""
+    return text.replace("$", r"\$")
+
+
+def draw_wheel(ax: Any, first: str, second: str, origin: str) -> None:
+    """Draw which direction has which colour, for an image whose first row is at ``origin``.
+
+    ``first`` is to the right, ``second`` is downwards if the origin is ``upper``, else upwards.
+    """
+    is_upper = origin == "upper"
     y, x = np.mgrid[-1:1:65j, -1:1:65j]
     disk = np.dstack([rgb_from_2dvector(y, x, vmax=1.0), 255 * (np.hypot(y, x) <= 1)])
-    ax.imshow(disk.astype(np.uint8), extent=(-1, 1, 1, -1))
+    ax.imshow(disk.astype(np.uint8), origin="upper", extent=(-1, 1, 1, -1))
     ax.text(1.1, 0, first, ha="left", va="center", fontsize="small")
-    ax.text(0, 1.1, second, ha="center", va="top", fontsize="small")
+    ax.text(0, 1.1, second, ha="center", va="top" if is_upper else "bottom", fontsize="small")
     # Room for the letters.
     ax.set_xlim(-1.1, 1.8)
-    ax.set_ylim(1.8, -1.1)
+    ax.set_ylim((1.8, -1.1) if is_upper else (-1.1, 1.8))
     ax.set_axis_off()
 
 
-def extent_of(axes: tuple[Axis, ...]) -> tuple[float, float, float, float]:
-    """Where the sides of an image lie: left, right, bottom, top. The first row is at the top."""
+def extent_of(axes: tuple[Axis, ...], origin: str = "upper") -> tuple[float, float, float, float]:
+    """Where the sides of an image lie: left, right, bottom, top; the first row at ``origin``."""
     y, x = axes
     sides = [
         (axis.offset - 0.5 * axis.scale, axis.offset + (axis.size - 0.5) * axis.scale)
         for axis in (x, y)
     ]
-    return (*sides[0], *sides[1][::-1])
+    return (*sides[0], *(sides[1][::-1] if origin == "upper" else sides[1]))
 
 
 def aspect_of(axes: tuple[Axis, ...]) -> float | str:
@@ -326,9 +344,12 @@ def _side_by_side(pictures: list[Picture], options: dict[str, Any]) -> Any:
 
 
 def _draw_image(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
+    from matplotlib import rcParams
+
+    origin = options.get("origin") or rcParams["image.origin"]
     known: dict[str, Any] = {
         "interpolation": "nearest",
-        "extent": extent_of(picture.axes),
+        "extent": extent_of(picture.axes, origin),
         "aspect": aspect_of(picture.axes),
     }
     options, asked = asked_limits(options)
@@ -339,7 +360,7 @@ def _draw_image(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
         colours, vmax = vector_colours(picture.data, valid, asked[1])
         ax.imshow(colours, **(known | options))
         wheel = ax.inset_axes((1.04, 0.56, 0.36, 0.36))
-        draw_wheel(wheel, *(("x", "y") if picture.vector else ("Re", "Im")))
+        draw_wheel(wheel, *(("x", "y") if picture.vector else ("Re", "Im")), origin)
         unit = f" {picture.unit}" if picture.unit else ""
         wheel.set_title(f"{vmax:.3g}{unit}", fontsize="small")
     elif picture.coloured:

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.axes import Axis
 from framefold.results.colours import (
     opaque_colours,
     robust_limits,
     vector_colours,
 )
 from framefold.results.plots import (
-    LONGEST,
     MARKED,
     OF_NUMBERS,
     asked_limits,
+    aspect_of,
     draw_wheel,
-    has_scale_bar,
     limits_of,
+    literal,
     scale_bar,
 )
 from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
@@ -137,12 +138,11 @@ class MPLLive2DPlot(Live2DPlot):
 
     def _start_image(self) -> None:
         height, width = self.data.shape[:2]
-        options: dict[str, Any] = {"interpolation": "nearest"}
-        if not 1 / LONGEST <= height / width <= LONGEST:
-            options["aspect"] = "auto"
-        elif has_scale_bar(self._axes):
-            options["aspect"] = abs(self._axes[0].scale / self._axes[1].scale)
-        options |= self._options
+        y, x = axes = self._axes if len(self._axes) == 2 else (_counted(height), _counted(width))
+        aspect = aspect_of(axes)
+        # Here, the numbers on the sides are those of pixels.
+        aspect = aspect if isinstance(aspect, str) else aspect * abs(y.scale / x.scale)
+        options = {"interpolation": "nearest", "aspect": aspect} | self._options
         if self._look is Look.IMAGE:
             norm = options.get("norm")
             vmin, vmax = limits_of(0.0, 1.0, self._limits) if norm is None else self._limits
@@ -165,8 +165,8 @@ class MPLLive2DPlot(Live2DPlot):
             and "extent" not in self.kwargs
             and not scale_bar(self.axes, self._axes)
         ):
-            self.axes.set_ylabel(self._axes[0].name)
-            self.axes.set_xlabel(self._axes[1].name)
+            self.axes.set_ylabel(literal(self._axes[0].name))
+            self.axes.set_xlabel(literal(self._axes[1].name))
 
     def _draw_numbers(self, damage: npt.NDArray[np.bool_]) -> None:
         numbers = np.ma.getdata(self.data)
@@ -191,10 +191,11 @@ class MPLLive2DPlot(Live2DPlot):
     def _draw_scale(self) -> None:
         """Say which colour is which number; a norm of the user's can be asked from data on."""
         options = {}
-        if self.axes.get_aspect() != "auto":
+        aspect = self.axes.get_aspect()
+        if aspect != "auto":
             # As high as the image, whose height follows from the shape of the data.
             height, width = self.data.shape
-            options = {"fraction": 0.046 * height / width, "pad": 0.04}
+            options = {"fraction": 0.046 * aspect * height / width, "pad": 0.04}
         self.fig.colorbar(self.im_obj, ax=self.axes, **options)
         self._has_scale = True
 
@@ -209,7 +210,7 @@ class MPLLive2DPlot(Live2DPlot):
         if len(names) > 1:
             self.axes.legend(loc="upper right")
         if len(self._axes) == 1:
-            self.axes.set_xlabel(self._axes[0].name)
+            self.axes.set_xlabel(literal(self._axes[0].name))
 
     def _draw_curves(self) -> None:
         values = curve_rows(self.data)
@@ -225,7 +226,13 @@ class MPLLive2DPlot(Live2DPlot):
         """What direction which hue is, and, as its title, what length is full saturation."""
         self.fig.subplots_adjust(right=0.78)
         self._wheel = self.fig.add_axes((0.81, 0.58, 0.18, 0.26))
-        draw_wheel(self._wheel, *(("Re", "Im") if self.data.dtype.kind == "c" else ("x", "y")))
+        names = ("Re", "Im") if self.data.dtype.kind == "c" else ("x", "y")
+        draw_wheel(self._wheel, *names, self.im_obj.origin)
+
+
+def _counted(size: int) -> Axis:
+    """An axis of which nothing is known."""
+    return Axis("", "", 1.0, 0.0, size, "nav")
 
 
 def _on_scale(norm: Any, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

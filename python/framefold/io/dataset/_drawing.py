@@ -11,6 +11,7 @@ from framefold.common.optional import require
 from framefold.exceptions import UnsupportedError
 from framefold.io.dataset._picking import sum_of_frames
 from framefold.results.colours import COLOUR
+from framefold.results.plots import literal
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -41,7 +42,7 @@ def draw(dataset: DataSet, position: tuple[int, ...], ax: Any) -> Any:
     if ax is None:
         _, ax = pyplot.subplots(layout="constrained")
     names = [path.name for path in dataset.paths[:1]]
-    ax.set_title(": ".join([*names, title]))
+    ax.set_title(literal(": ".join([*names, title])))
     if n_axes == 1:
         ax.plot(image)
         ax.set(xlabel="channel", ylabel=label)
