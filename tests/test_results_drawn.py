@@ -289,6 +289,11 @@ def test_all_results_are_drawn_side_by_side():
     assert titles == ["image", "two[0]", "two[1]", "pattern"]
     with pytest.raises(UnsupportedError, match="nothing to draw: none of number"):
         UDFResultDict(number=results["number"]).plot()
+    # Of kind single, if there are no others.
+    table = buffer("single", np.arange(30.0).reshape(5, 6), name="table")
+    assert len(UDFResultDict(table=table, **results).plot()) == 4
+    (axes,) = UDFResultDict(table=table, number=results["number"]).plot()
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), table.data)
 
 
 def test_what_is_no_picture_is_said():
@@ -304,6 +309,9 @@ def test_what_is_no_picture_is_said():
         buffer("nav", np.ones((*NAV, 2))).plot(pyplot.figure().add_subplot())
     with pytest.raises(InvalidArgumentError, match=r"index is 2.*shape \(2,\)"):
         buffer("nav", np.ones((*NAV, 2))).plot(index=2)
+    for index in (1.0, [1], (1, 0.0)):
+        with pytest.raises(InvalidArgumentError, match="is not a whole number"):
+            buffer("nav", np.ones((*NAV, 2))).plot(index=index)
 
 
 class Masks(ff.UDF):
@@ -376,8 +384,10 @@ def test_live_plots_show_colours(scan):
 
 
 def test_live_plots_of_one_of_several_pictures(scan):
-    plot = Dummy2DPlot(scan, Masks(), channel=("two", 1))
-    assert plot.data.shape == NAV
+    for entry in (1, np.int64(1), -1):
+        plot = Dummy2DPlot(scan, Masks(), channel=("two", entry))
+        assert plot.data.shape == NAV
+        assert plot.title == f"Masks: two[{entry}]"
     with pytest.raises(InvalidArgumentError, match=r"choose one: \('two', 0\) or \('two', 1\)"):
         Dummy2DPlot(scan, Masks(), channel="two")
     with pytest.raises(InvalidArgumentError, match="of which 2 is none"):

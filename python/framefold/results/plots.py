@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._integers import MOST, whole
 from framefold.common.axes import Axis
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -90,11 +91,14 @@ def plot(
 
 def plot_all(buffers: Mapping[str, BufferWrapper], options: dict[str, Any]) -> Any:
     """As :meth:`UDFResultDict.plot`."""
-    pictures = []
-    for buffer in buffers.values():
-        is_placed = buffer.kind != "single" and _n_axes(buffer) in (1, 2)
-        if is_placed and buffer.dtype.kind in "biufc":
-            pictures += pictures_of(buffer, None)
+    drawn = [
+        buffer
+        for buffer in buffers.values()
+        if buffer.dtype.kind in "biufc" and _n_axes(buffer) in (1, 2)
+    ]
+    # Those of kind single, such as coefficients, are rather read than looked at.
+    drawn = [buffer for buffer in drawn if buffer.kind != "single"] or drawn
+    pictures = [picture for buffer in drawn for picture in pictures_of(buffer, None)]
     if not pictures:
         raise UnsupportedError(
             f"there is nothing to draw: none of {', '.join(buffers) or 'no results'} is a picture "
@@ -116,7 +120,7 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
     if buffer.dtype.kind not in "biufc":
         raise UnsupportedError(f"{title} has dtype {buffer.dtype}, which cannot be drawn")
     data, axes = buffer.masked_data, buffer.axes
-    n_own = n_placed(axes) or len(axes)
+    n_own = _n_own(axes)
     coloured = index is None and is_coloured(buffer)
     n_components = 1 if about.vector or coloured else 0
     extra = data.shape[n_own : data.ndim - n_components]
@@ -297,9 +301,14 @@ def aspect_of(axes: tuple[Axis, ...]) -> float | str:
     return aspect if 1 / LONGEST <= height / width <= LONGEST else "auto"
 
 
+def _n_own(axes: tuple[Axis, ...]) -> int:
+    """How many axes a picture of a result has: those that are places, or all if none is."""
+    return n_placed(axes) or len(axes)
+
+
 def _n_axes(buffer: BufferWrapper) -> int:
     """How many axes a picture of the result has, without those of length 1."""
-    own = buffer.axes[: n_placed(buffer.axes)]
+    own = buffer.axes[: _n_own(buffer.axes)]
     return sum(axis.size > 1 for axis in own) if prod(buffer.shape) else 0
 
 
@@ -309,7 +318,8 @@ def _entries(
     """The entries of the extra axes that are drawn."""
     if index is None:
         return list(np.ndindex(extra))
-    entry = index if isinstance(index, tuple) else (index,)
+    given = index if isinstance(index, tuple) else (index,)
+    entry = tuple(whole("index", i, least=-MOST) for i in given)
     fits = len(entry) == len(extra)
     if not fits or not all(-n <= i < n for i, n in zip(entry, extra, strict=True)):
         raise InvalidArgumentError(

@@ -80,7 +80,9 @@ class UDFResultDict(dict[str, BufferWrapper]):
         return _save({"": self}, path, overwrite, separate)
 
     def plot(self, **kwargs: Any) -> Any:
-        """Draw all results of kind ``nav`` and ``sig``, side by side, with matplotlib.
+        """Draw all results side by side, with matplotlib.
+
+        Those of kind ``single`` are drawn if there are no others.
 
         Parameters
         ----------

@@ -170,20 +170,21 @@ class Channel:
         if isinstance(spec, str):
             self.name = self.label = spec
         elif isinstance(spec, tuple):
-            self._is_entry = len(spec) == 2 and isinstance(spec[1], int)
-            fits = self._is_entry or (len(spec) == 2 and callable(spec[1]))
-            if not fits or not isinstance(spec[0], str):
+            chosen: Any = spec[1] if len(spec) == 2 else None
+            # A truth value would be entry 0 or 1.
+            self._is_entry = isinstance(chosen, int | np.integer) and not isinstance(chosen, bool)
+            if not (self._is_entry or callable(chosen)) or not isinstance(spec[0], str):
                 raise InvalidArgumentError(
                     f"{udf}: the channel {spec!r} is no pair of a result's name and a function "
                     f"of its data, or an entry of it; write ('name', function) or ('name', 0)"
                 )
             self.name = spec[0]
-            if isinstance(spec[1], int):
-                self._function = _Entry(spec[1])
-                self.label = f"{self.name}[{spec[1]}]"
+            if self._is_entry:
+                self._function = _Entry(int(chosen))
+                self.label = f"{self.name}[{chosen}]"
             else:
-                self._function = spec[1]
-                self.label = f"{_function_name(self._function)}({self.name})"
+                self._function = chosen
+                self.label = f"{_function_name(chosen)}({self.name})"
         elif callable(spec):
             self._function = spec
             self.label = _function_name(spec)
@@ -304,6 +305,11 @@ class Channel:
                 f"expected numbers; convert them with a pair ('name', function)"
             )
         made = self._function is not None and not self._is_entry and len(shape) == 3
+        if made and shape[-1] in (3, 4) and data.dtype.kind == "c":
+            raise InvalidArgumentError(
+                f"{self._udf}: the channel {self.label} gives data of shape {shape} and dtype "
+                f"{data.dtype}, expected real numbers for colours: uint8, or floats from 0 to 1"
+            )
         if self._coloured or (made and shape[-1] in (3, 4)):
             return data, np.asarray(usable.all(axis=-1)), Look.COLOURS
         vectors = self._vectors or (made and shape[-1] == 2)
