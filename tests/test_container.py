@@ -101,6 +101,24 @@ def test_masks_of_all_sparse_types():
     np.testing.assert_array_equal(three_axes.computed_masks.todense(), [mask, 2 * mask])
 
 
+@pytest.mark.parametrize("form", [None, False, True, *FORMATS])
+def test_sparse_masks_with_another_fill_value_keep_it(form):
+    sparse = pytest.importorskip("sparse")
+    pytest.importorskip("scipy")
+    disk = stack_of((4, 5), np.float32) > 0
+    coo = sparse.COO(disk)
+    masks = [~coo, coo, (2 - coo.astype("f4")).asformat("gcxs")]
+    expected = np.stack([~disk, disk, 2 - disk.astype("f4")])
+    key = Slice((0, 1, 0), Shape((1, 3, 5), sig_dims=2))
+    for factories in ([lambda m=m: m for m in masks], lambda: sparse.stack([~coo] * 3)):
+        container = MaskContainer(factories, use_sparse=form)
+        right = np.stack([~disk] * 3) if callable(factories) else expected
+        np.testing.assert_array_equal(to_dense(container.computed_masks), right)
+        found = to_dense(container.get(key, transpose=False))
+        np.testing.assert_array_equal(found, right[:, 1:].reshape(3, -1))
+        assert bool(container.use_sparse) == bool(form)
+
+
 def test_by_tile_by_number_and_by_signal_slice():
     stack = stack_of((2, 5, 7), np.float32)
     container = MaskContainer(lambda: stack)

@@ -236,6 +236,56 @@ def test_what_a_sparse_mask_does_not_store_does_not_matter(ctx):
         np.testing.assert_equal(found, expected)
 
 
+@pytest.mark.parametrize("use_sparse", [None, True, False])
+@pytest.mark.parametrize("shifts", [None, (1, 2)])
+def test_sparse_masks_with_another_fill_value_keep_it(dataset, ctx, data, use_sparse, shifts):
+    sparse = pytest.importorskip("sparse")
+    disk = np.hypot(*np.ogrid[-5:5, -6:6]) < 4
+    masks = [~sparse.COO(disk), 2 - sparse.COO(disk.astype("f4"))]
+    udf = ApplyMasksUDF([lambda m=m: m for m in masks], use_sparse=use_sparse, shifts=shifts)
+    found = ctx.run_udf(dataset, udf)["intensity"].data
+    expected = shifted_products(data, np.stack([~disk, 2 - disk.astype("f4")]), shifts or (0, 0))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backends", ["sparse.COO", "sparse.GCXS"])
+@pytest.mark.parametrize("use_sparse", [True, False])
+def test_sparse_tiles_with_another_fill_value_keep_it(backends, use_sparse):
+    """Functions of pixels whose value at 0 is not 0, in subclasses."""
+    sparse = pytest.importorskip("sparse")
+
+    class OfCosine(ApplyMasksUDF):
+        def process_tile(self, tile):
+            super().process_tile(np.cos(tile))
+
+    class ComOfCosine(ff.CoMUDF):
+        def get_backends(self):
+            return backends
+
+        def process_tile(self, tile):
+            super().process_tile(np.cos(tile))
+
+    class LogsumOfExp(ff.LogsumUDF):
+        def get_backends(self):
+            return backends
+
+        def process_frame(self, frame):
+            super().process_frame(np.exp(frame))
+
+    frames = np.random.default_rng(3).poisson(0.4, (2, 3, 4, 5)).astype("f8")
+    dataset = CTX.load("memory", data=sparse.COO(frames), sig_dims=2)
+    weights, cosine, levels = np.arange(20.0).reshape(4, 5), np.cos(frames), np.exp(frames)
+    udf = OfCosine([lambda: weights], backends=backends, use_sparse=use_sparse)
+    found = CTX.run_udf(dataset, udf)["intensity"].data[..., 0]
+    np.testing.assert_allclose(found, (cosine * weights).sum((2, 3)))
+    centres = CTX.run_udf(dataset, ComOfCosine())["raw_com"].data[..., 0]
+    y = np.arange(4)[:, np.newaxis]
+    np.testing.assert_allclose(centres, (cosine * y).sum((2, 3)) / cosine.sum((2, 3)))
+    logsum = np.log(levels - levels.min((2, 3), keepdims=True) + 1).sum((0, 1))
+    found = CTX.run_udf(dataset, LogsumOfExp())["logsum"].data
+    np.testing.assert_allclose(found, logsum, rtol=1e-6)
+
+
 @pytest.mark.parametrize("shifts", [None, (1, 1)])
 def test_masks_are_made_once_in_a_run(dataset, ctx, stack, shifts):
     calls = []

@@ -16,7 +16,14 @@ from framefold.common._masked import refuse_masked
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
 from framefold.common.slice import Slice
-from framefold.common.sparse import is_scipy, is_sparse, scipy_dtype, to_csr, to_dense
+from framefold.common.sparse import (
+    has_background,
+    is_scipy,
+    is_sparse,
+    scipy_dtype,
+    to_csr,
+    to_dense,
+)
 from framefold.common.udf import CPU_BACKENDS, CUDA, CUPY_BACKENDS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
@@ -58,7 +65,7 @@ class MaskContainer:
         The format of the parts: False for NumPy arrays; True for ``default_sparse``; one of
         ``'scipy.sparse'`` (the same as ``'scipy.sparse.csr'``), ``'scipy.sparse.csr'``,
         ``'scipy.sparse.csc'``, ``'sparse.pydata'`` and ``'sparse.pydata.GCXS'``. By default
-        sparse if all masks are.
+        sparse if all masks are. A sparse array with a ``fill_value`` other than 0 counts as dense.
     count
         The number of masks, if it is known: ``len`` need not compute them then. Checked when
         they are computed.
@@ -435,6 +442,8 @@ def _compute(
 def _native(mask: Any) -> Any:
     """A mask, or a stack of them, as an array in the machine's byte order."""
     refuse_masked("a mask", mask, "use mask.filled(0) for pixels that are not to count")
+    if has_background(mask):
+        mask = to_dense(mask)
     mask = mask if is_sparse(mask) else np.asarray(mask)
     dtype = np.dtype(mask.dtype)
     # SciPy makes matrices of half precision, but does nothing with them.

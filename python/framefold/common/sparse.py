@@ -24,6 +24,12 @@ def is_scipy(array: Any) -> bool:
     return _family(array) == "scipy"
 
 
+def has_background(array: Any) -> bool:
+    """Whether what a sparse ``array`` does not store is not 0, as in ``~mask`` of PyData."""
+    # NaN is not 0, either.
+    return _family(array) == "sparse" and bool(array.fill_value != 0)
+
+
 def to_dense(array: Any) -> npt.NDArray[Any]:
     """``array`` as a NumPy array; one that already is one is not copied."""
     family = _family(array)
@@ -69,7 +75,8 @@ def to_sparse(array: Any, shape: Any = None) -> Any:
 def to_csr(array: Any) -> Any:
     """A two-dimensional ``array`` as a ``scipy.sparse.csr_matrix`` without duplicates.
 
-    It may share memory with ``array``, which stays as it is.
+    It may share memory with ``array``, which stays as it is. What :func:`has_background` has an
+    entry for each cell that is not 0.
 
     Raises
     ------
@@ -77,7 +84,9 @@ def to_csr(array: Any) -> Any:
         If SciPy is not installed.
     """
     scipy_sparse = require("scipy.sparse", "framefold", "sparse masks")
-    if _family(array) == "sparse":
+    if has_background(array):
+        array = array.todense()
+    elif _family(array) == "sparse":
         coo = array.asformat("coo")
         array = scipy_sparse.coo_matrix((coo.data, coo.coords), shape=coo.shape)
     matrix = scipy_sparse.csr_matrix(array)

@@ -82,8 +82,8 @@ class ApplyMasksUDF(UDF):
         Accepted for compatibility, and ignored: dense masks are multiplied by the engine.
     use_sparse
         Whether to multiply with sparse masks, or a format as for
-        :class:`~framefold.common.container.MaskContainer`. By default sparse if all masks are.
-        The format makes no difference to the result.
+        :class:`~framefold.common.container.MaskContainer`. By default sparse if all masks are,
+        with a ``fill_value`` of 0. The format makes no difference to the result.
     mask_count
         The number of masks; if given, it is checked.
     mask_dtype
