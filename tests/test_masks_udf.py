@@ -194,6 +194,57 @@ def test_what_runs_natively(dataset, stack):
     assert not native(preferred_dtype=bool)
 
 
+class OffTheKernel(ApplyMasksUDF):
+    def get_mask_count(self):
+        return super().get_mask_count()
+
+
+OFF_THE_KERNEL = [
+    (ApplyMasksUDF, {"backends": ["numpy"]}),
+    (ApplyMasksUDF, {"backends": ["sparse.COO"], "use_sparse": True}),
+    (ApplyMasksUDF, {"preferred_dtype": ApplyMasksUDF.USE_NATIVE_DTYPE, "use_sparse": True}),
+    (OffTheKernel, {"preferred_dtype": "f2"}),
+    (OffTheKernel, {}),
+]
+
+
+@pytest.mark.parametrize("tileshape", [None, (2, 16, 256), (3, 5, 100)])
+@pytest.mark.parametrize(("cls", "options"), OFF_THE_KERNEL)
+def test_sums_off_the_native_kernel_are_rounded_once(cls, options, tileshape):
+    if "use_sparse" in options:
+        pytest.importorskip("sparse")
+    rng = np.random.default_rng(8)
+    how = {} if tileshape is None else {"tileshape": tileshape}
+    for dtype, mask_dtype, equal in [("u2", "u1", True), ("f4", "f4", False), ("c8", "f4", False)]:
+        frames = rng.integers(1, 65000, (5, 256, 256)).astype(dtype)
+        masks = np.stack([np.ones((256, 256)), rng.integers(0, 3, (256, 256))]).astype(mask_dtype)
+        if not equal:
+            frames += rng.random(frames.shape).astype("f4")
+        dataset = CTX.load("memory", data=frames, sig_dims=2, num_partitions=2, **how)
+        udf = cls([lambda m=m: m for m in [masks[0], *masks]], **options)
+        assert native_udf(udf, dataset) is None
+        found = CTX.run_udf(dataset, udf)["intensity"].data
+        wide = "c16" if dtype == "c8" else "f8"
+        exact = np.tensordot(frames.astype(wide), masks.astype(wide), ((1, 2), (1, 2)))
+        np.testing.assert_array_equal(found[:, 0], found[:, 1])
+        if equal:
+            np.testing.assert_array_equal(found[:, 1:], exact.astype(found.dtype))
+        else:
+            np.testing.assert_allclose(found[:, 1:], exact, rtol=2**-23)
+
+
+def test_subclasses_may_change_sums_between_tiles():
+    class Offset(ApplyMasksUDF):
+        def process_tile(self, tile):
+            super().process_tile(tile)
+            self.results.intensity[:] += 1000
+
+    frames = np.random.default_rng(9).random((4, 8, 8), dtype="f4")
+    dataset = CTX.load("memory", data=frames, sig_dims=2, tileshape=(2, 2, 8))
+    found = CTX.run_udf(dataset, Offset([lambda: np.ones((8, 8), "f4")]))["intensity"].data[:, 0]
+    np.testing.assert_allclose(found, frames.sum((1, 2)) + 4000, rtol=1e-6)
+
+
 def test_sparse_factories_are_multiplied_sparsely(dataset, ctx, data, stack):
     scipy_sparse = pytest.importorskip("scipy.sparse")
     udf = ApplyMasksUDF([lambda mask=mask: scipy_sparse.csr_matrix(mask) for mask in stack])

@@ -1,4 +1,4 @@
-"""Sums of products of integers that are right, however large values are."""
+"""Sums of products: of integers, right, however large values are."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from framefold.udf._exact_sums import CLEAR
 #: Factors are multiplied in parts of so many bits: 2**31 products of two parts fit into int64.
 BITS = 16
 
+#: So many elements of a matrix are converted at a time, which stay in the cache.
+BLOCK = 1 << 16
+
 
 def always_fit(dtype: np.dtype[Any], weight: float, result: np.dtype[Any]) -> bool:
     """As :func:`framefold.udf._exact_sums.fit`, whatever the values of a dtype are."""
@@ -23,20 +26,23 @@ def always_fit(dtype: np.dtype[Any], weight: float, result: np.dtype[Any]) -> bo
 
 
 def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:
-    """The product of two matrices of the same dtype, int64 or uint64.
+    """The product of two matrices of the same dtype.
 
     Parameters
     ----------
     left, right
-        NumPy arrays, or CSR matrices of SciPy.
+        NumPy arrays, or CSR matrices of SciPy. An array on the left of an array may have a
+        narrower dtype if ``plain``.
     plain
-        Whether all sums fit into their dtype, also on the way.
+        Whether all sums fit into their dtype, also on the way; if not, it is int64 or uint64.
 
     Returns
     -------
     numpy.ndarray
         Of that dtype; of Python's integers unless ``plain``.
     """
+    if plain and left.dtype != right.dtype:
+        return _converted_product(left, right)
     if plain:
         return to_dense(operator.matmul(left, right))
     total: Any = 0
@@ -44,6 +50,16 @@ def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:
         for j, other in _parts(right):
             total = total + (to_dense(one @ other).astype(object) << (i + j))
     return np.asarray(total)
+
+
+def _converted_product(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In the dtype of the matrix on the right."""
+    total = np.zeros((left.shape[0], right.shape[1]), right.dtype)
+    width = max(1, BLOCK // max(1, len(left)))
+    for first in range(0, left.shape[1], width):
+        block = slice(first, first + width)
+        total += left[:, block].astype(right.dtype) @ right[block]
+    return total
 
 
 def _parts(matrix: Any) -> Iterator[tuple[int, Any]]:

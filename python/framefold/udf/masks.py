@@ -112,7 +112,8 @@ class ApplyMasksUDF(UDF):
         tiles are parts of frames, the sum up to each of them has to fit, too. In single precision
         a result is off by at most ``2**-16`` times the sum of the magnitudes of its products (in
         practice far less); integer data times masks of integers are summed exactly, as long as
-        sums stay below 2**53, and then rounded to the dtype.
+        sums stay below 2**53, and then rounded to the dtype. On a device, with
+        ``backends="cupy"``, products and sums are in the dtype of the result.
 
     Raises
     ------
@@ -292,14 +293,32 @@ class ApplyMasksUDF(UDF):
 
     def get_task_data(self) -> dict[str, Any]:
         """The masks, and the dtype to multiply in."""
-        data: dict[str, Any] = {"masks": self._checked_masks(), "dtype": self._wide_dtype()}
+        masks, dtype = self._checked_masks(), self._wide_dtype()
+        if dtype.kind in "fc" and not self._on_device:
+            dtype = np.result_type(dtype, np.float64)
+        data: dict[str, Any] = {"masks": masks, "dtype": dtype, "sums": None}
         if self.params.shifts is not None:
             data["shifted"] = self._shifted_kernel()
+        is_rounded = dtype.kind in "fc" and dtype != self._result_dtype()
+        partition = self.meta.slice
+        if is_rounded and partition is not None and len(self.meta.tiling_scheme or ()) > 1:
+            sums = np.zeros((partition.shape[0], len(masks)), dtype)
+            data["sums"] = (partition.origin[0], sums)
         return data
 
     def process_tile(self, tile: Any) -> None:
         """Add the products with the part of the masks that belongs to the tile."""
-        self._add(self._products(tile.reshape((tile.shape[0], -1)), self.meta.sig_slice))
+        products = self._products(tile.reshape((tile.shape[0], -1)), self.meta.sig_slice)
+        part = self.meta.slice
+        if self.task_data.sums is None or part is None:
+            self._add(products)
+            return
+        (first, all_sums), intensity = self.task_data.sums, self.results.intensity
+        sums = all_sums[part.origin[0] - first :][: len(products)]
+        # What was lost when they were rounded; a subclass may have changed the results since.
+        is_rounded = intensity == sums.astype(intensity.dtype)
+        sums[...] = np.where(is_rounded, sums, intensity) + products
+        intensity[:] = sums
 
     def _add(self, products: Any) -> None:
         intensity = self.results.intensity
@@ -361,7 +380,8 @@ class ApplyMasksUDF(UDF):
             columns = masks.get_for_sig_slice(sig_slice, dtype=dtype, sparse_backend=form)
             return product(frames.astype(dtype), columns, plain)
         plain = self._fit(frames)
-        frames = np.asarray(frames).astype(dtype, copy=False)
+        frames = np.asarray(frames)
+        frames = frames if plain else frames.astype(dtype)
         if masks.use_sparse is False:
             return product(frames, masks.get_for_sig_slice(sig_slice, dtype=dtype), plain)
         rows = masks.get_for_sig_slice(
