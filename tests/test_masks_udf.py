@@ -182,6 +182,25 @@ def test_formats_and_dtypes(dtype, mask_dtype, use_sparse, preferred):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "u2", "f2", "f4", "c8"])
+@pytest.mark.parametrize("options", [{"preferred_dtype": "f8"}, {"mask_dtype": "f8"}])
+def test_fractions_of_pixels_are_as_precise_as_the_result(dtype, options):
+    rng = np.random.default_rng(6)
+    data = (rng.random((5, 9, 11)) * 1000).astype(dtype)
+    mask, (dy, dx) = rng.random((9, 11), dtype="f4"), (0.3, -1.7)
+    expected = np.zeros(5, np.result_type(dtype, np.float64))
+    for y, weight in ((0, 1 - dy), (1, dy)):
+        for x, part in ((-2, -1 - dx), (-1, 2 + dx)):
+            pixels = data[:, y:, : x or None].reshape(5, -1).astype(expected.dtype)
+            expected += weight * part * (pixels @ mask[: 9 - y, -x:].reshape(-1).astype("f8"))
+    dataset = CTX.load("memory", data=data, sig_dims=2)
+    udf = ApplyMasksUDF([lambda: mask], shifts=(dy, dx), **options)
+    assert native_udf(udf, dataset) is not None
+    found = CTX.run_udf(dataset, udf)["intensity"].data[:, 0]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 def test_what_runs_natively(dataset, stack):
     def native(**options):
         return native_udf(ApplyMasksUDF(lambda: stack, **options), dataset) is not None

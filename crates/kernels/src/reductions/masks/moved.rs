@@ -249,7 +249,7 @@ impl Plane {
 
 /// A pixel of a frame that is moved.
 pub(crate) trait Movable: Pixel {
-    /// What lies between pixels: single precision where pixels have no more.
+    /// What lies between pixels, for results in single precision: that, where pixels have no more.
     type Between: Between;
 
     /// In double precision.

@@ -38,6 +38,9 @@ pub(super) struct Mover<T: Movable> {
     cells: Vec<T>,
     /// The same for other shifts.
     between: Vec<T::Between>,
+    /// Both for results in double precision.
+    wide_room: Room<T::Wide>,
+    wide: Vec<T::Wide>,
     starts: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<T::Wide>,
@@ -73,7 +76,7 @@ impl<T: Movable> Mover<T> {
         first: usize,
         stack: &MaskStack,
     ) -> Result<()> {
-        let Mover { axes, room, cells, between, .. } = self;
+        let Mover { axes, room, cells, between, wide_room, wide, .. } = self;
         let sig = stack.sig_shape();
         let n_pixels = frames.frame_len();
         check(axes, frames.depth(), sig)?;
@@ -96,9 +99,13 @@ impl<T: Movable> Mover<T> {
                         moved.copy(part.frame, part.pixels, under);
                         Ok(())
                     })?;
+                } else if stack.in_double() {
+                    block.add(product, pixels, wide_room, wide, |moved, part, room, under| {
+                        moved.blend(part, room, under, T::wide)
+                    })?;
                 } else {
                     block.add(product, pixels, room, between, |moved, part, room, under| {
-                        moved.blend(part, room, under)
+                        moved.blend(part, room, under, T::between)
                     })?;
                 }
             }
@@ -181,13 +188,13 @@ impl<T: Movable> Block<'_, T> {
     }
 
     /// Adds the products of what `fill` finds under the `pixels` of the masks.
-    fn add<U: Pixel>(
+    fn add<U: Pixel, B>(
         &self,
         product: &mut Product,
         pixels: Range<usize>,
-        room: &mut Room<T::Between>,
+        room: &mut Room<B>,
         scratch: &mut Vec<U>,
-        fill: impl Fn(&Moved<'_>, Part<'_, T>, &mut Room<T::Between>, &mut [U]) -> Result<()>,
+        fill: impl Fn(&Moved<'_>, Part<'_, T>, &mut Room<B>, &mut [U]) -> Result<()>,
     ) -> Result<()> {
         let (n, stride) = (pixels.len(), pixels.len() + GAP);
         memory::resize(scratch, scratch.len().max(self.which.len() * stride), U::default())?;

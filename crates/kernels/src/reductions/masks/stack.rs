@@ -117,6 +117,11 @@ impl MaskStack {
         self.dtype
     }
 
+    /// Whether results are in double precision, whatever the dtype of the data.
+    pub(super) fn in_double(&self) -> bool {
+        matches!(DType::promote(DType::F32, self.dtype), DType::F64 | DType::C128)
+    }
+
     pub(super) fn weights(&self) -> &Weights {
         &self.weights
     }

@@ -38,26 +38,28 @@ impl Moved<'_> {
     }
 
     /// The cells of a frame under some pixels of masks that are moved anyhow, as numbers that keep
-    /// what lies between pixels.
+    /// what lies between pixels; `convert` makes such a one of a pixel.
     ///
     /// # Errors
     /// As [`Moved::lines`].
-    pub(in super::super) fn blend<T: Movable>(
+    pub(in super::super) fn blend<T: Movable, B: Between>(
         &self,
         part: Part<'_, T>,
-        room: &mut Room<T::Between>,
-        under: &mut [T::Between],
+        room: &mut Room<B>,
+        under: &mut [B],
+        convert: impl Fn(T) -> B + Copy,
     ) -> Result<()> {
-        memory::resize(&mut room.line, self.width() + 1, T::Between::default())?;
-        run!(self.simd, self.blend_with(part, room, under))
+        memory::resize(&mut room.line, self.width() + 1, B::default())?;
+        run!(self.simd, self.blend_with(part, room, under, convert))
     }
 
     #[inline(always)]
-    fn blend_with<T: Movable>(
+    fn blend_with<T: Movable, B: Between>(
         &self,
         part: Part<'_, T>,
-        room: &mut Room<T::Between>,
-        under: &mut [T::Between],
+        room: &mut Room<B>,
+        under: &mut [B],
+        convert: impl Fn(T) -> B + Copy,
     ) -> Result<()> {
         let (width, n_outer) = (self.width(), self.sig.len().saturating_sub(2));
         let Some((across, outer)) = self.axes.split_last() else { return Ok(()) };
@@ -85,11 +87,11 @@ impl Moved<'_> {
                 false => &mut line[..=columns.len()],
             };
             let (pixels, inside) = overlap_of(width, columns.start, across.first, sum.len());
-            sum[..inside.start].fill(T::Between::default());
-            sum[inside.end..].fill(T::Between::default());
+            sum[..inside.start].fill(B::default());
+            sum[inside.end..].fill(B::default());
             let sum = &mut sum[inside];
             if planes.is_empty() {
-                sum.fill(T::Between::default());
+                sum.fill(B::default());
             }
             for (i, &(plane, weight)) in planes.iter().enumerate() {
                 let source = |shift: i64, part: f64| {
@@ -99,7 +101,7 @@ impl Moved<'_> {
                 };
                 let upper = source(down.first, 1.0 - down.fraction);
                 let lower = source(down.first + 1, down.fraction);
-                add_lines(sum, upper, lower, i == 0);
+                add_lines(sum, upper, lower, convert, i == 0);
             }
             if !across.is_whole() {
                 for ((cell, a), b) in here.iter_mut().zip(&*line).zip(&line[1..]) {
@@ -127,28 +129,29 @@ fn overlap_of(width: usize, start: usize, shift: i64, len: usize) -> (Range<usiz
 /// Makes `sum` the sum of two lines, if they are there, each times its weight; if they are not the
 /// `first` ones, what is there is added to it.
 #[inline(always)]
-fn add_lines<T: Movable>(
-    sum: &mut [T::Between],
+fn add_lines<T: Movable, B: Between>(
+    sum: &mut [B],
     upper: Option<(&[T], f64)>,
     lower: Option<(&[T], f64)>,
+    convert: impl Fn(T) -> B,
     first: bool,
 ) {
     match (upper, lower) {
         (Some((upper, above)), Some((lower, below))) if first => {
-            for ((sum, a), b) in sum.iter_mut().zip(upper).zip(lower) {
-                *sum = a.between().weighted(above).plus(b.between().weighted(below));
+            for ((sum, &a), &b) in sum.iter_mut().zip(upper).zip(lower) {
+                *sum = convert(a).weighted(above).plus(convert(b).weighted(below));
             }
         }
         (Some((only, weight)), None) | (None, Some((only, weight))) if first => {
-            for (sum, a) in sum.iter_mut().zip(only) {
-                *sum = a.between().weighted(weight);
+            for (sum, &a) in sum.iter_mut().zip(only) {
+                *sum = convert(a).weighted(weight);
             }
         }
-        (None, None) if first => sum.fill(T::Between::default()),
+        (None, None) if first => sum.fill(B::default()),
         (upper, lower) => {
             for (line, weight) in [upper, lower].into_iter().flatten() {
-                for (sum, a) in sum.iter_mut().zip(line) {
-                    *sum = sum.plus(a.between().weighted(weight));
+                for (sum, &a) in sum.iter_mut().zip(line) {
+                    *sum = sum.plus(convert(a).weighted(weight));
                 }
             }
         }

@@ -50,7 +50,7 @@ fn frames_lie_under_masks_as_their_shifts_say() {
                 let expected = &expected[pixels.clone()];
                 let mut under = vec![7f32; pixels.len()];
                 let part = Part { frame: &frame, pixels: pixels.clone(), ahead: &[] };
-                moved.blend(part, &mut room, &mut under).unwrap();
+                moved.blend(part, &mut room, &mut under, u16::between).unwrap();
                 assert!(under.iter().zip(expected).all(|(&u, &e)| f64::from(u) == e), "{shift:?}");
                 if axes.iter().all(Axis::is_whole) {
                     let mut under = vec![7u16; pixels.len()];
@@ -100,7 +100,7 @@ fn pixels_of_weight_zero_are_not_looked_at() {
     let moved = Moved { simd: Simd::best(), sig: &SIG, axes: &axes };
     let mut under = vec![0f32; LEN];
     let part = Part { frame: &frame, pixels: 0..LEN, ahead: &frame };
-    moved.blend(part, &mut Room::default(), &mut under).unwrap();
+    moved.blend(part, &mut Room::default(), &mut under, f32::between).unwrap();
     assert!(under.iter().zip(&frame).all(|(a, b)| a.to_bits() == b.to_bits()));
 }
 
