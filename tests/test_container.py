@@ -119,6 +119,20 @@ def test_sparse_masks_with_another_fill_value_keep_it(form):
         assert bool(container.use_sparse) == bool(form)
 
 
+@pytest.mark.parametrize("use_sparse", [None, False])
+def test_entries_of_one_pixel_have_to_fit_into_the_dtype_together(use_sparse):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    pixels = [1, 1], [2, 2]
+    for kind in ("coo_matrix", "coo_array"):
+        make = getattr(scipy_sparse, kind)
+        fits = make((np.array([200, 55], "u1"), pixels), shape=(4, 5))
+        masks = MaskContainer([lambda m=fits: m], use_sparse=use_sparse).computed_masks
+        assert to_dense(masks)[0, 1, 2] == 255
+        wraps = make((np.array([200, 100], "u1"), pixels), shape=(4, 5))
+        with pytest.raises(InvalidArgumentError, match="more than uint8 holds"):
+            MaskContainer([lambda m=wraps: m], use_sparse=use_sparse).computed_masks  # noqa: B018
+
+
 def test_by_tile_by_number_and_by_signal_slice():
     stack = stack_of((2, 5, 7), np.float32)
     container = MaskContainer(lambda: stack)

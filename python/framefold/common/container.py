@@ -446,6 +446,13 @@ def _native(mask: Any) -> Any:
         mask = to_dense(mask)
     mask = mask if is_sparse(mask) else np.asarray(mask)
     dtype = np.dtype(mask.dtype)
+    if is_scipy(mask) and dtype.kind in "iu" and dtype.itemsize < 8 and len(mask.shape) == 2:
+        sums, limits = to_csr(mask.astype(np.int64)).data, np.iinfo(dtype)
+        if len(sums) and not limits.min <= sums.min() <= sums.max() <= limits.max:
+            raise InvalidArgumentError(
+                f"a mask is a sparse array of {dtype} with several entries of the same pixel, "
+                f"which add up to more than {dtype} holds; give it in a wider dtype"
+            )
     # SciPy makes matrices of half precision, but does nothing with them.
     known = scipy_dtype(dtype) if is_scipy(mask) else dtype.newbyteorder("=")
     return mask if dtype == known else mask.astype(known)
