@@ -260,6 +260,14 @@ def test_forms_of_excluded_pixels(ctx, excluded):
     assert np.array_equal(correct(data, excluded_pixels=excluded, sig_shape=(4, 6)), wanted)
 
 
+@pytest.mark.parametrize("make", [sparse.COO, scipy_sparse.csr_matrix, lambda a: 2 - sparse.COO(a)])
+def test_sparse_planes(make):
+    plane = make(np.arange(24.0).reshape(4, 6))
+    corrections = CorrectionSet(dark=plane, gain=plane)
+    for found in (corrections.get_dark_frame(), corrections.get_gain_map()):
+        assert np.array_equal(found, plane.todense())
+
+
 def test_an_array_of_integers_that_fits_both_is_a_mask(ctx):
     data = np.arange(12.0).reshape(3, 2, 2)
     dataset = ctx.load("memory", data=data, sig_dims=2)

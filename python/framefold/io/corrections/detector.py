@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
+from framefold.common.sparse import is_sparse, to_dense
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.corrections.excluded import excluded
 
@@ -318,7 +319,7 @@ def plane(what: str, values: npt.ArrayLike | None) -> npt.NDArray[Any] | None:
     if values is None:
         return None
     refuse_masked(what, values, _EXCLUDE)
-    array = np.asarray(values)
+    array = to_dense(values) if is_sparse(values) else np.asarray(values)
     if array.dtype.kind not in "biufc" or array.ndim == 0:
         raise InvalidArgumentError(
             f"{what} has dtype {array.dtype} and shape {array.shape}; "
