@@ -81,7 +81,7 @@ class Bin(_TextStage):
         How many pixels of each axis make one: a number for all axes, or one for each.
     mean
         Whether to take means instead. They are ``float32`` for pixels of up to 16 bits, and
-        ``float64`` for others; of complex pixels complex.
+        ``float64`` for others, in which integers of 64 bits are rounded; of complex pixels complex.
 
     Notes
     -----

@@ -24,7 +24,7 @@ class LogsumUDF(UDF):
 
     Results
     -------
-    logsum : kind ``sig``, dtype ``result_type(data, float32)``
+    logsum : kind ``sig``, float32
     """
 
     _native_kernel = "logsum"

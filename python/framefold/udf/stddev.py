@@ -22,7 +22,7 @@ class StdDevUDF(UDF):
     """Sum, mean, variance and standard deviation over all frames, pixel by pixel.
 
     Numerically stable: partial results are merged pairwise [1]_. Runs on a native kernel, which
-    computes in double precision.
+    computes in double precision; integers of 64 bits are rounded to it.
 
     Parameters
     ----------
