@@ -139,21 +139,33 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
         return True
 
     def _correct(self, state: Any) -> bool:
-        """Whether there are calls whose results have another type than Numba says."""
+        """Whether there were statements to change."""
         changed = False
         for block in state.func_ir.blocks.values():
             body: list[Any] = []
             for statement in block.body:
                 new = partial(put, state.func_ir, block.scope, body, statement.loc)
-                if isinstance(statement, ir.Assign) and (
-                    value := self._right(state, statement, new)
-                ):
+                other = self.change(state, statement, new)
+                if other is not None:
                     changed = True
-                    statement.value = value
-                    _foreign.define(state.func_ir, statement.target.name, value)
-                body.append(statement)
+                    if isinstance(other, ir.Assign):
+                        _foreign.define(state.func_ir, other.target.name, other.value)
+                body.append(statement if other is None else other)
             block.body = body
         return changed
+
+    def change(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to put in the place of a statement; None if it stays as it is.
+
+        Parameters
+        ----------
+        new
+            Makes a variable of a value, before the statement.
+        """
+        if not isinstance(statement, ir.Assign):
+            return None
+        value = self._right(state, statement, new)
+        return value and ir.Assign(value, statement.target, statement.loc)
 
     def _right(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to assign instead, if it is not what Numba would."""

@@ -36,7 +36,8 @@ from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from framefold.common import _foreign
-from framefold.compilation._readonly import KeepReadOnly, Same, put
+from framefold.compilation._checked import CheckArrays, CheckHelpers
+from framefold.compilation._readonly import Same, put
 from framefold.compilation.marks import MARK, Options, options_of
 from framefold.compilation.names import LIBRARIES, home
 
@@ -447,13 +448,15 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 
 
 class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's own, with types of which read-only arrays stay so."""
+    """Numba's own, with types of which read-only arrays stay so, and shapes that are checked."""
+
+    finds_types: type = CheckHelpers
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline, without object mode."""
         made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         made.passes = [
-            (KeepReadOnly if each is NopythonTypeInference else each, about)
+            (self.finds_types if each is NopythonTypeInference else each, about)
             for each, about in made.passes
         ]
         made.finalize()
@@ -462,6 +465,8 @@ class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
 
 class Compiler(HelperCompiler):
     """For functions that are marked: with the pass above, too."""
+
+    finds_types = CheckArrays
 
     def define_pipelines(self) -> list[Any]:
         """The same pipeline and the pass."""

@@ -1,0 +1,169 @@
+"""Operations on arrays that Numba does without looking at shapes are as in NumPy where compiled."""
+
+import numpy as np
+import pytest
+from compiled_cases import both, cache, dataset, results  # noqa: F401
+
+import framefold as ff
+
+numba = pytest.importorskip("numba")
+
+DATA = np.arange(1, 2 * 3 * 6 * 7 + 1).reshape(2, 3, 6, 7).astype("int32")
+OUTSIDE = "broadcast|output"
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+class One(ff.UDF):
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"x": self.buffer("nav", dtype="float64", extra_shape=(7,))}
+
+    def get_task_data(self):
+        return {"image": np.zeros((6, 7))}
+
+
+def parameters():
+    return {"dark": np.ones((7, 6)), "small": np.full((3, 3), 1e6), "weights": np.ones(3)}
+
+
+def case(line, options=""):
+    """A class whose code is ``line``."""
+    scope = dict(globals())
+    source = f"class Case(One):\n  @ff.compiled{options}\n  def process_frame(self, frame):\n   "
+    exec(f"{source}x = self.results.x; image = self.task_data.image; {line}", scope)
+    return scope["Case"]
+
+
+@numba.njit
+def add_in_place(array, other):
+    array += other
+
+
+@numba.vectorize
+def total(one, other):
+    return one + other
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f = frame.astype(np.float64); f -= self.params.dark",
+        "f = frame.astype(np.float64); f -= self.params.small",
+        "self.results.x += self.params.weights",
+        "x *= self.params.weights",
+        "x += frame",
+        "x += frame[:1]",
+        "x[:2] /= frame[:3, 0]",
+        "x[:1] += frame[:3, 0]",
+        "b = frame > 3; b &= (frame < 9)[:3]",
+        "f = frame.copy(); f <<= frame[:3]",
+        "np.add(self.params.weights, 1, x)",
+        "a = (self.params.weights, 1, x); np.add(*a)",
+        "total(self.params.weights, 1, x)",
+        "np.outer(self.params.weights, self.params.weights, image)",
+        "b = np.zeros(2, np.bool_); np.isneginf(self.params.weights, out=b)",
+        "add_in_place(x, self.params.weights)",
+    ],
+)
+def test_shapes_that_do_not_fit(ctx, line):
+    with pytest.raises(ValueError, match=OUTSIDE) as caught:
+        results(ctx, DATA, case(line)(**parameters()))
+    assert "frame 0" in " ".join(caught.value.__notes__)
+
+
+def test_shapes_that_fit(ctx):
+    class Fits(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            image, x = self.task_data.image, self.results.x
+            image[:] = frame
+            image -= self.params.dark.T
+            image *= frame[:1]
+            image += frame[:, :1]
+            image[:, :3] += image[:, 3:6]
+            np.subtract(image, frame[0], image)
+            f = frame.copy()
+            f //= frame[0]
+            f |= frame % 5
+            f <<= frame % 2
+            f **= 2
+            image += f
+            c = np.ones((3, 3))
+            np.outer(self.params.weights, 2 * self.params.weights, c)
+            one = np.array(3.0)
+            one += self.params.weights[0]
+            x += one
+            add_in_place(x, image[5])
+            x[:3] += c[0]
+
+    both(ctx, DATA, Fits, params=parameters)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[:] = 1; x[1:] += x[:-1]",
+        "x[:] = frame[0]; x[::-1] -= x",
+        "x[:] = frame[0]; x *= x",
+        "f = frame.astype(np.float64); f -= f[0]; x[:] = f[1]",
+        "x[:] = frame[0]; np.add(x[:-1], x[:-1], x[1:])",
+    ],
+)
+@pytest.mark.parametrize("options", ["", "(boundscheck=False)"])
+def test_operands_that_are_a_part_of_the_result(ctx, line, options):
+    both(ctx, DATA, case(line, options))
+
+
+def test_read_only_operands_that_are_a_part_of_the_result(ctx):
+    line = "f = frame.astype(np.float64); f -= np.broadcast_to(f[0], f.shape)"
+    with pytest.raises(ValueError, match="make a copy of it before"):
+        results(ctx, DATA, case(line)())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[0] = frame.flat[-1]",
+        "x[0] = frame.T.flat[-2]",
+        "x[0] = frame[:, 1:3].flat[np.int8(-3)]",
+        "x[0] = frame.flat[np.uint8(41)]",
+        "image.flat[-2] = 3; image.T.flat[-1] = 4; x[:] = image[5]",
+    ],
+)
+@pytest.mark.parametrize("options", ["", "(boundscheck=False)"])
+def test_flat_indices_count_from_the_end(ctx, line, options):
+    both(ctx, DATA, case(line, options))
+
+
+@pytest.mark.parametrize("index", ["42", "-43", "np.uint64(42)"])
+def test_flat_indices_outside(ctx, index):
+    for line in f"x[0] = frame.flat[{index}]", f"image.flat[{index}] = 1":
+        with pytest.raises(IndexError, match="out of bounds"):
+            results(ctx, DATA, case(line)())
+
+
+def test_shapes_in_stages_and_merge(ctx):
+    class Subtracts(ff.Transform):
+        @ff.compiled
+        def process_frame(self, frame, out):
+            out[:] = frame
+            out += self.params.dark
+
+    piped = dataset(ctx, DATA).pipe(Subtracts(dark=np.ones((7, 6), "int32")))
+    with pytest.raises(ValueError, match=OUTSIDE):
+        ctx.run_udf(dataset=piped, udf=ff.SumUDF())
+
+    class Merges(case("x[:] = 1")):
+        @ff.compiled
+        def merge(self, dest, src):
+            dest.x[:] = src.x
+            dest.x += src.x[0, :3]
+
+    with pytest.raises(ValueError, match="operands could not be broadcast together"):
+        results(ctx, DATA, Merges())
