@@ -5,6 +5,7 @@ import pytest
 from compiled_cases import both, cache, dataset, results  # noqa: F401
 
 import framefold as ff
+from framefold.exceptions import UDFError
 
 numba = pytest.importorskip("numba")
 
@@ -167,3 +168,40 @@ def test_shapes_in_stages_and_merge(ctx):
 
     with pytest.raises(ValueError, match="operands could not be broadcast together"):
         results(ctx, DATA, Merges())
+
+
+class Histograms(One):
+    def get_task_data(self):
+        return self.parts(np.zeros((2, 7)))
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.task_data.dark[0] += 1
+        self.results.x[0] = self.task_data.all[0].sum() + self.task_data.other[1]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (lambda a: {"all": a, "dark": a[0], "other": np.ones(2)}, "'all' and 'dark', which share"),
+        (lambda a: {"all": a, "dark": np.ones(2), "other": a[0]}, "'all' and 'other', which sh"),
+        (
+            lambda a: {"all": (a[1], a), "dark": a[0], "other": np.ones(2)},
+            "an array twice in 'all'",
+        ),
+    ],
+)
+def test_task_data_that_share_memory(ctx, parts, said):
+    cls = type("Shares", (Histograms,), {"parts": staticmethod(parts)})
+    with pytest.raises(UDFError, match=f"get_task_data of Shares, .* returns {said}"):
+        results(ctx, DATA, cls())
+
+
+def test_task_data_that_only_are_of_one_array(ctx):
+    def parts(counts):
+        table = np.arange(14.0)
+        table.flags.writeable = False
+        # What the code does not use does not matter.
+        return {"all": table.reshape(2, 7), "dark": counts[0], "other": table, "unused": counts}
+
+    both(ctx, DATA, type("Parts", (Histograms,), {"parts": staticmethod(parts)}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import itertools
 import pickle
 import threading
 from types import FunctionType, SimpleNamespace
@@ -37,7 +38,7 @@ from framefold.udf.engine.declarations import checked_task_data
 from framefold.udf.engine.memory import allocate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from framefold.udf.engine.bridge import Bridge, RunDescription
     from framefold.udf.engine.changes import Version
@@ -180,10 +181,9 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
         kind = version.aux[key][0] if key in version.aux else ""
         spec, slot = block.add(np.asarray(value) if kind else value)
         params.append(Member(key, spec, slot, kind if spec.kind == "array" else "", gaps))
-    task_data = []
-    for key, value in sorted(udf.task_data.__dict__.items()):
-        if key in names:
-            task_data.append(Member(key, *block.add(value, private=True)))
+    used = {k: value for k, value in sorted(udf.task_data.__dict__.items()) if k in names}
+    _check_apart(name, used)
+    task_data = [Member(key, *block.add(value, private=True)) for key, value in used.items()]
 
     initial: list[npt.NDArray[Any]] = []
     if "preprocess" in vars(udf) or cls.preprocess is not UDF.preprocess:
@@ -218,6 +218,33 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
         names=names,
     )
     return wanted, block, initial
+
+
+def _check_apart(udf: str, task_data: dict[str, Any]) -> None:
+    """Refuse arrays that share memory: compiled code gets a copy of each.
+
+    What is read-only stays the same in all copies.
+    """
+    arrays = [(key, array) for key, value in task_data.items() for array in _arrays_in(value)]
+    for (one, array), (other, another) in itertools.combinations(arrays, 2):
+        if (array.flags.writeable or another.flags.writeable) and np.shares_memory(array, another):
+            where = f"an array twice in {one!r}"
+            if one != other:
+                where = f"{one!r} and {other!r}, which share memory"
+            raise UDFError(
+                f"get_task_data of {udf}, which is compiled, returns {where}; compiled code gets a "
+                f"copy of each array, so what it writes into one is not in the other: return one "
+                f"array and take its parts in the method, or return a copy, or arrays that are "
+                f"read-only (array.flags.writeable = False)"
+            )
+
+
+def _arrays_in(value: Any) -> Iterator[npt.NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _arrays_in(each)
 
 
 def _check(bridge: Bridge) -> None:
