@@ -148,6 +148,46 @@ def test_differences_of_unsigned_integers(ctx):
     assert [found[name][0] for name in found] == [-1, 2.0**64, -1]
 
 
+def test_floats_that_differ(ctx):
+    # What the guide says, with its ways out.
+    class Floats(ff.UDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def get_result_buffers(self):
+            return {name: self.buffer("nav", (2,), dtype="float64") for name in ("x", "same")}
+
+    class Products(Floats):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = frame[0, 0] * 0.1
+            self.results.x[1] = (frame * self.params.factor)[0, 0]
+            self.results.same[0] = frame[0, 0] * np.float32(0.1)
+            self.results.same[1] = (frame * np.float32(0.1))[0, 0]
+
+    class Roots(Floats):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = np.sqrt(frame[0, 0])
+            self.results.x[1] = np.hypot(frame, frame)[0, 0]
+            self.results.same[0] = np.sqrt(np.float32(frame[0, 0]))
+            same = frame.astype(np.float32)
+            self.results.same[1] = np.hypot(same, same)[0, 0]
+
+    for cls, dtype, plain, compiled in (
+        (Products, "float32", "float32", "float64"),
+        (Roots, "uint8", "float16", "float32"),
+        (Roots, "int8", "float16", "float32"),
+    ):
+        data = np.full((1, 1, 2, 2), 3, dtype)
+        found = results(ctx, data, cls(factor=0.1))
+        other = results(ctx, data, interpreted(cls)(factor=0.1))
+        np.testing.assert_array_equal(found["same"], other["same"])
+        for values, kind in (found["x"], compiled), (other["x"], plain):
+            assert (values == values.astype(kind)).all()
+        assert (found["x"] != other["x"]).all()
+
+
 def test_meta_of_what_runs_once(ctx):
     class Counts(ff.UDF):
         def get_result_buffers(self):
