@@ -205,8 +205,6 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
     return str(as_dtype(found).name)
 
 
-#: Numba does not say why it cannot do these.
-_IN_PLACE = re.compile(r"([-+*/%&|^@]|\*\*|//|<<|>>)=")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -215,12 +213,7 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     text = _COLOURS.sub("", str(getattr(error, "msg", None) or error))
     place = _place(function, text, error)
     if not isinstance(error, NumbaError):
-        text = f"Numba fails with {type(error).__name__} {text}".rstrip()
-        if place[2] and _IN_PLACE.search(place[2]):
-            text += (
-                "; what is on the left cannot be changed in place by what is on the right: frames, "
-                "parameters and AUX data are read-only, and arrays keep their dtype"
-            )
+        text = _why(error) or f"Numba fails with {type(error).__name__} {text}".rstrip()
     lines = [line.strip() for line in _innermost(text).splitlines()]
     skipped = (
         "File ",
@@ -246,6 +239,37 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     )
     made.add_note("leave out @ff.compiled to run it in the interpreter")
     return made
+
+
+def _why(error: Exception) -> str:
+    """Why Numba's own code fails, where it does not say so and the place tells; else nothing."""
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    if entry is None:
+        return ""
+    code, found = entry.tb_frame.f_code, entry.tb_frame.f_locals
+    if code.co_qualname == "BooleanArrayIndexer.__init__":
+        return (
+            "a mask of several axes is no index in compiled code; write a loop over the elements, "
+            "or np.where(mask, this, that)"
+        )
+    if code.co_qualname == "NumpyRulesInplaceArrayOperator.generic" and "args" in found:
+        left, right = found["args"][:2]
+        if not getattr(left, "mutable", True):
+            return (
+                "what is on the left is changed in place, and frames, parameters and AUX data are "
+                "read-only; change a copy: a = frame.copy()"
+            )
+        left, right = (getattr(each, "dtype", each) for each in (left, right))
+        return (
+            f"what is on the left is changed in place and stays {left}, which cannot hold what is "
+            f"computed with {right}: arrays keep their dtype; declare another one, or convert what "
+            f"is on the right, as in a += b.astype(a.dtype)"
+        )
+    if "Can't index at" in str(error):
+        return "values are missing; of a named tuple with defaults, pass all of them"
+    return ""
 
 
 def _innermost(text: str) -> str:

@@ -107,7 +107,9 @@ class Block:
             if isinstance(value, int) and not isinstance(value, bool | np.generic):
                 number = np.asarray(value, np.int64)
         except OverflowError:
-            return Spec("bad", text=f"the number {value}, which does not fit into 64 bits")
+            signed = f"the number {value}, which does not fit into a signed integer of 64 bits"
+            hint = f"; pass np.uint64({value})" if 0 < value < 1 << 64 else ""
+            return Spec("bad", text=signed + hint)
         if not is_number(number.dtype):
             return Spec("bad", text=f"a value of dtype {number.dtype}")
         if number.dtype == np.complex64:
