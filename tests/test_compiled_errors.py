@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections import namedtuple
 
+import compiled_cases
 import numpy as np
 import pytest
 from compiled_cases import both, cache, dataset, results  # noqa: F401
@@ -21,6 +22,7 @@ from framefold.exceptions import (
     WorkerTimeoutError,
 )
 from framefold.executor.processes import ProcessJobExecutor
+from framefold.warnings import IgnoredReturnWarning
 
 numba = pytest.importorskip("numba")
 
@@ -328,6 +330,16 @@ def test_arrays_of_one_element_count(ctx):
 
     found = results(ctx, DATA, CountsInArrays(), options={"num_partitions": 1})["x"]
     assert found.ravel().tolist() == list(range(11, 341, 11))
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_what_is_returned_and_not_written_warns_once(executor):
+    said = r"Case\.process_frame is compiled and returns float64, .* self\.results\.x\[:\] ="
+    with ff.Context.make_with(executor) as ctx:
+        for _ in range(2):  # compiled, and from the cache
+            with pytest.warns(IgnoredReturnWarning, match=said) as told:
+                results(ctx, DATA, case("return frame.mean()")(), options={"num_partitions": 3})
+            assert [each.filename for each in told] == [compiled_cases.__file__]
 
 
 def unmarked(value):

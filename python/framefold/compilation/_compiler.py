@@ -28,8 +28,12 @@ N_ARGUMENTS = 5
 class MachineCode:
     """An object file, and what it needs to be loaded."""
 
-    def __init__(self, data: bytes, entries: tuple[str, ...], needed: set[str]) -> None:
+    def __init__(
+        self, data: bytes, entries: tuple[str, ...], needed: set[str], returns: str
+    ) -> None:
         self.data, self.entries = data, entries
+        #: The type of what the function returns that processes the data; empty for None.
+        self.returns = returns
         #: Whether it is loaded without Numba.
         self.alone = all(each in IN_C or each == DESTRUCTOR for each in needed)
         #: Whether another process can use it: not what calls into the interpreter, nor what has
@@ -65,21 +69,20 @@ def _compiled(wanted: Wanted) -> tuple[MachineCode, Any]:
         except Exception as error:
             # Numba passes on what its own code raises in the middle of compiling.
             raise cannot(wanted.udf, function, error) from error
-    if wanted.makes_frames:
-        _check_that_nothing_is_returned(wanted)
-    return _linked(compiled)
+    returns = _returned(wanted)
+    if wanted.makes_frames and returns:
+        raise UDFError(
+            f"{wanted.udf}.{wanted.process.__name__} returns {returns}, which has no effect; "
+            f"write into the array that it is given: out[:] = …"
+        )
+    return _linked(compiled, returns)
 
 
-def _check_that_nothing_is_returned(wanted: Wanted) -> None:
-    """Refuse a function that has to write into an array and returns something."""
+def _returned(wanted: Wanted) -> str:
+    """The type of what a function returns that has to write into an array; empty for None."""
     made = _types.dispatcher(wanted.process, wanted.options)
-    for result in made.overloads.values():
-        found = result.signature.return_type
-        if found != nt.none:
-            raise UDFError(
-                f"{wanted.udf}.{wanted.process.__name__} returns {found}, which has no effect; "
-                f"write into the array that it is given: out[:] = …"
-            )
+    found = (result.signature.return_type for result in made.overloads.values())
+    return next((str(each) for each in found if each != nt.none), "")
 
 
 def _overload(entry: Any) -> Any:
@@ -89,7 +92,7 @@ def _overload(entry: Any) -> Any:
     return made.overloads[signature]
 
 
-def _linked(compiled: list[tuple[str, Any]]) -> tuple[MachineCode, Any]:
+def _linked(compiled: list[tuple[str, Any]], returns: str) -> tuple[MachineCode, Any]:
     with global_compiler_lock:
         first = compiled[0][1]
         library = first.library.codegen.create_library("framefold")
@@ -104,7 +107,7 @@ def _linked(compiled: list[tuple[str, Any]]) -> tuple[MachineCode, Any]:
         data = _foreign.object_code_of(library)
         names = tuple(name for name, _ in compiled)
         addresses = {name: library.get_pointer_to_function(f"framefold_{name}") for name in names}
-        code = MachineCode(data, names, _needed(library))
+        code = MachineCode(data, names, _needed(library), returns)
     return code, (addresses, (library, compiled))
 
 

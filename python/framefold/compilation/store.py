@@ -40,6 +40,8 @@ class Loaded(NamedTuple):
     owner: Any
     #: Where it is from: ``compiled``, ``cache``, or ``memory``.
     origin: str
+    #: The type of what the function returns that processes the data; empty for None.
+    returns: str
 
 
 _loaded: dict[str, Loaded] = {}
@@ -64,12 +66,12 @@ def load(wanted: Wanted) -> Loaded:
         keeps = key is not None and all(_keeps(function) for function in wanted.functions)
         if key is not None and keeps and (found := _read(key)) is not None:
             meta, data = found
-            loaded = Loaded(*_link(meta, data), "cache")
+            loaded = Loaded(*_link(meta, data), "cache", str(meta["returns"]))
         else:
             from framefold.compilation._compiler import compile_wanted
 
             code, (addresses, owner) = compile_wanted(wanted)
-            loaded = Loaded(addresses, owner, "compiled")
+            loaded = Loaded(addresses, owner, "compiled", code.returns)
             if key is not None and keeps and code.can_be_kept:
                 _write(key, code)
         if key is not None:
@@ -170,7 +172,8 @@ def _read(key: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _write(key: str, code: MachineCode) -> None:
-    _write_file(key, {"entries": list(code.entries), "alone": code.alone}, code.data)
+    meta = {"entries": list(code.entries), "alone": code.alone, "returns": code.returns}
+    _write_file(key, meta, code.data)
 
 
 def _write_file(key: str, meta: dict[str, Any], data: bytes) -> None:

@@ -410,4 +410,7 @@ class RunDescription:
         """The keeper of the merged result, unless some of it goes to a sink."""
         if self.bridge.is_compiled:
             self.compiled.get(self)  # what cannot be compiled is an error before the run begins
-        return MergeTask(self, self.bridge.main_state, merges=not to_sink)
+        merger = MergeTask(self, self.bridge.main_state, merges=not to_sink)
+        if self.compiled.returns:
+            merger.tell_of_returned(f"is compiled and returns {self.compiled.returns}")
+        return merger

@@ -106,6 +106,8 @@ class Code:
         self._made: _engine.CompiledCode | None = None
         #: Where it is from: ``compiled``, ``cache`` or ``memory``.
         self.origin = ""
+        #: The type of what the function returns that processes the data; empty for None.
+        self.returns = ""
 
     def get(self, run: RunDescription) -> _engine.CompiledCode:
         """What partitions run."""
@@ -134,7 +136,7 @@ class Code:
         bridge = run.bridge
         wanted, block, initial = _wanted(run, version)
         loaded = store.load(wanted)
-        self.origin = loaded.origin
+        self.origin, self.returns = loaded.origin, loaded.returns
         addresses = tuple(loaded.addresses.get(name, 0) for name in ("process", "end", "merge"))
         slots = block.finished()
         return _engine.CompiledCode(

@@ -149,15 +149,19 @@ class MergeTask:
         """The buffers of a partial result; warns, once for a run, if results were returned."""
         if RETURNED not in partial:
             return partial
+        self.tell_of_returned(f"returned {partial[RETURNED]}")
+        return {name: array for name, array in partial.items() if name != RETURNED}
+
+    def tell_of_returned(self, what: str) -> None:
+        """Warn, once for a run, that results were returned."""
         if RETURNED not in self.bridge.warned:
             self.bridge.warned.add(RETURNED)
             method = PROCESS_METHODS[self.bridge.method]
             tell(
-                f"{self.bridge.name}.{method} returned {partial[RETURNED]}, which is ignored: "
-                f"write into result buffers, as in self.results.{next(iter(self.buffers))}[:] = …",
+                f"{self.bridge.name}.{method} {what}, which is ignored: write into result "
+                f"buffers, as in self.results.{next(iter(self.buffers))}[:] = …",
                 IgnoredReturnWarning,
             )
-        return {name: array for name, array in partial.items() if name != RETURNED}
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""
