@@ -295,6 +295,24 @@ def test_rows_and_columns_may_have_other_units(scan: Path) -> None:
     assert found["pattern"] == "4 mrad, 2 eV"
 
 
+def test_numbers_are_told_from_their_neighbours(tmp_path: Path, counts: np.ndarray) -> None:
+    path = tmp_path / "large.npy"
+    np.save(path, counts + 123456789.0)
+    steps = ("--pixel-size", "1eV,0.01eV", "--centre", "0,-1234500")
+    with viewer(path, *steps) as (link, _):
+        found = drive("units.mjs", url=link, line=[[2, 3], [10, 3]])
+    assert found["errors"] == []
+    assert found["pattern"] == "2, 12345.04 eV"
+    numbers = [float(text) for text in found["ticks"] if text[0].isdigit()]
+    wide = [number for number in numbers if number > 1000]
+    assert len(wide) > 2
+    np.testing.assert_allclose(np.diff(wide), wide[1] - wide[0], rtol=1e-6)
+    assert 12345 <= wide[0] < wide[-1] < 12346
+    bar = np.diff([float(text) for text in found["bar"]])
+    assert len(bar) == 4
+    np.testing.assert_allclose(bar, bar[0], rtol=0.05)
+
+
 # --- How soon it follows -------------------------------------------------------------------------
 
 

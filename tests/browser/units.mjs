@@ -1,4 +1,5 @@
 // Lengths and places in units that differ between rows and columns.
+import { readFileSync } from "node:fs";
 import { exact, launch, open, place, set, tell, until, wanted } from "./common.mjs";
 
 const browser = await launch();
@@ -22,4 +23,12 @@ for (const name of ["Line profile", "Radial profile"]) {
     const length = (await box.locator(".ffv-plot-value").textContent()).split(":")[0];
     found[name] = [Number(length), await curve.locator("text").last().textContent()];
 }
+await set(page, { "pattern.axes": true });
+const ticks = page.locator(".ffv-pane-pattern .ffv-ticks text");
+found.ticks = await until(() => ticks.allTextContents(), (texts) => texts.length > 2);
+// The colour bar of a picture for papers.
+await page.locator(".ffv-export summary").first().click();
+const [file] = await Promise.all([page.waitForEvent("download"), page.locator('[data-export="scan-svg"]').click()]);
+const drawn = readFileSync(await file.path(), "utf8");
+found.bar = [...drawn.matchAll(/text-anchor="start"[^>]*>([^<]*)</g)].map(([, words]) => words);
 tell({ ...found, ...seen });

@@ -4,7 +4,7 @@ use super::panel::{Key, panel};
 use crate::field::{Channel, Field, Page};
 use crate::render::{
     Center, Colormap, MISSING, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale,
-    bar, draw_line, draw_scalars, draw_vectors, montage, montage_on, wheel,
+    bar, draw_line, draw_scalars, draw_vectors, montage, montage_on, number, wheel,
 };
 use framefold::kernels::Look;
 use framefold::{Error, Result};
@@ -20,6 +20,8 @@ const STRIP_HEIGHT: usize = 48;
 /// The most pixels of a picture: 512 MiB of memory.
 const MAX_PIXELS: usize = 1 << 27;
 const GAP: usize = 8;
+/// The least digits of numbers in words.
+const DIGITS: i32 = 6;
 const BAR_WIDTH: usize = 16;
 
 /// How results are drawn.
@@ -193,7 +195,7 @@ impl Layout {
                 }
                 Meaning::Scalars(scale) => Key::Bar(&style.colours, *scale),
                 Meaning::Vectors(scales) => {
-                    Key::Wheel(scales.get(i).map_or(0.0, |scale| scale.max), names)
+                    scales.get(i).map_or(Key::Nothing, |scale| Key::Wheel(*scale, names))
                 }
                 Meaning::Colours => Key::Nothing,
             };
@@ -230,7 +232,8 @@ fn caption(field: &Field, style: &PictureStyle, layout: &Layout, meanings: &[Mea
         .map(|meaning| match meaning {
             Meaning::Scalars(scale) => {
                 let kind = if scale.log { ", logarithmic" } else { "" };
-                format!("{shown} from {} to {}{kind}", Short(scale.min), Short(scale.max))
+                let [min, max] = ends(scale.min, scale.max);
+                format!("{shown} from {min} to {max}{kind}")
             }
             Meaning::Vectors(scales) => {
                 let parts: Vec<String> = scales.iter().map(vector_caption).collect();
@@ -247,29 +250,18 @@ fn vector_caption(scale: &VectorScale) -> String {
     let offset = if (y, x) == (0.0, 0.0) {
         String::new()
     } else {
-        format!(", relative to y {}, x {}", Short(y), Short(x))
+        let [y, x] = [y, x].map(|part| number(part, scale.max - scale.min, DIGITS));
+        format!(", relative to y {y}, x {x}")
     };
+    let [min, max] = ends(scale.min, scale.max);
     format!(
         "hue is the direction (orange right, green down, blue left, purple up), saturation the \
-         length from {} to {}{offset}",
-        Short(scale.min),
-        Short(scale.max)
+         length from {min} to {max}{offset}"
     )
 }
 
-/// A number with six significant digits.
-struct Short(f64);
-
-impl std::fmt::Display for Short {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.0;
-        let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-        if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
-            write!(f, "{rounded:e}")
-        } else {
-            write!(f, "{rounded}")
-        }
-    }
+fn ends(min: f64, max: f64) -> [String; 2] {
+    [min, max].map(|end| number(end, max - min, DIGITS))
 }
 
 #[cfg(test)]
@@ -397,15 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
-        for (value, text) in [
-            (0.0, "0"),
-            (1.0 / 3.0, "0.333333"),
-            (123_456_789.0, "123457000"),
-            (1.5e-7, "1.5e-7"),
-            (-2e12, "-2e12"),
-        ] {
-            assert_eq!(Short(value).to_string(), text);
-        }
+    fn captions_tell_the_ends_apart() {
+        let values = vec![12_347_310.25, 12_347_311.5];
+        let (_, caption) = draw(&field(&[1, 2], values, 0, None), &style()).unwrap();
+        assert_eq!(caption, "x: colours of gray from 12347310.25 to 12347311.5");
     }
 }

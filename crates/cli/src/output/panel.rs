@@ -1,7 +1,8 @@
 //! One panel of a picture: a title, the result itself with a scale bar, and what its colours mean.
 
 use crate::render::{
-    Colormap, MISSING, Picture, Scale, bar, label, round_length, text, ticks, wheel,
+    Colormap, LETTER, LINE, MISSING, Picture, Scale, VectorScale, bar, labels, number,
+    round_length, text, ticks, wheel,
 };
 use framefold::core::Axis;
 
@@ -14,6 +15,8 @@ const BAR: usize = 14;
 const TICK: usize = 4;
 /// The part of the width that a scale bar takes at most.
 const SCALE_BAR: f64 = 0.3;
+/// The least digits of numbers that stand alone.
+const DIGITS: i32 = 4;
 /// Letters grow with pictures: once for so many pixels.
 const LARGE: usize = 900;
 
@@ -21,8 +24,9 @@ const LARGE: usize = 900;
 pub(super) enum Key<'a> {
     /// A colour bar with numbers.
     Bar(&'a Colormap, Scale),
-    /// The wheel of directions, and the length of full saturation.
-    Wheel(f64, [&'static str; 2]),
+    /// The wheel of directions with the names of two, the length of full saturation, and what was
+    /// subtracted.
+    Wheel(VectorScale, [&'static str; 2]),
     /// Of lines: numbers from bottom to top, and those of the axis below.
     Line(Scale, Option<Axis>, usize),
     /// Nothing.
@@ -46,8 +50,8 @@ pub(super) fn panel(
             let scale_picture = colour_bar(colours, scale, result.height(), factor);
             side_by_side(&result, &scale_picture)
         }
-        Key::Wheel(longest, names) => {
-            let key = named_wheel(*longest, *names, result.height(), factor);
+        Key::Wheel(scale, names) => {
+            let key = named_wheel(scale, *names, result.height(), factor);
             side_by_side(&result, &key)
         }
         Key::Nothing => result,
@@ -70,8 +74,9 @@ fn scale_bar(picture: &mut Picture, y: &Axis, x: &Axis, factor: usize) {
         return;
     }
     let length = round_length(SCALE_BAR * across);
-    let name = text(&format!("{} {}", label(length), x.unit), WHITE, factor);
-    let shade = text(&format!("{} {}", label(length), x.unit), INK, factor);
+    let words = format!("{} {}", number(length, length, DIGITS), x.unit);
+    let name = text(&words, WHITE, factor);
+    let shade = text(&words, INK, factor);
     let width = (length / across * picture.width() as f64).round() as usize;
     let (thick, margin) = (3 * factor, 2 * GAP * factor);
     let needed = margin + thick + GAP + name.height();
@@ -117,7 +122,7 @@ fn colour_bar(colours: &Colormap, scale: &Scale, height: usize, factor: usize) -
 fn marks(scale: &Scale, height: usize, factor: usize) -> Vec<(usize, Picture)> {
     let mut marks: Vec<(usize, Picture)> = Vec::new();
     let mut found = ticks(scale);
-    let room = height / (crate::render::LINE * factor + 2);
+    let room = height / (LINE * factor + 2);
     if found.len() > room.max(1) {
         // The ends are what counts most.
         let (first, last) = (found.first().copied(), found.last().copied());
@@ -127,22 +132,35 @@ fn marks(scale: &Scale, height: usize, factor: usize) -> Vec<(usize, Picture)> {
             first.into_iter().chain(last).collect()
         };
     }
-    for value in found {
-        let position = scale.position(value).unwrap_or(0.0);
+    for (value, label) in found.iter().zip(labels(&found, scale.max - scale.min)) {
+        let position = scale.position(*value).unwrap_or(0.0);
         let row = ((1.0 - position) * height.saturating_sub(1) as f64).round() as usize;
-        marks.push((row, text(&label(value), INK, factor)));
+        marks.push((row, text(&label, INK, factor)));
     }
     marks
 }
 
-/// The wheel of directions with the names of two, and the length at its rim.
-fn named_wheel(longest: f64, names: [&str; 2], height: usize, factor: usize) -> Picture {
+/// The wheel of directions with the names of two, the length at its rim, and what was subtracted.
+fn named_wheel(scale: &VectorScale, names: [&str; 2], height: usize, factor: usize) -> Picture {
     let disk = wheel((height / 3).clamp(40, 128 * factor));
     let [right, below] = names.map(|name| text(name, INK, factor));
-    let length = text(&label(longest), INK, factor);
-    let width = (disk.width() + 2 + right.width()).max(length.width());
+    let digits = |value: f64| number(value, scale.max - scale.min, DIGITS);
+    let length = text(&digits(scale.max), INK, factor);
+    let (y, x) = scale.offset;
+    let offset = match (y, x) {
+        (0.0, 0.0) => vec![],
+        _ => vec!["relative to".to_owned(), format!("y {}", digits(y)), format!("x {}", digits(x))],
+    };
+    let offset: Vec<Picture> = offset.iter().map(|line| text(line, INK, factor)).collect();
+    let widest = offset.iter().map(Picture::width).max().unwrap_or(0);
+    let width = (disk.width() + 2 + right.width()).max(length.width()).max(widest);
     let top = length.height() + 2;
-    let mut picture = Picture::filled(width, top + disk.height() + 2 + below.height(), PAPER);
+    let bottom = top + disk.height() + 2 + below.height();
+    let below_it = if offset.is_empty() { 0 } else { GAP + offset.len() * LINE * factor };
+    let mut picture = Picture::filled(width, bottom + below_it, PAPER);
+    for (i, line) in offset.iter().enumerate() {
+        over(&mut picture, line, bottom + GAP + i * LINE * factor, 0);
+    }
     over(&mut picture, &length, 0, (disk.width() / 2).saturating_sub(length.width() / 2));
     over(&mut picture, &disk, top, 0);
     let middle = top + (disk.height() / 2).saturating_sub(right.height() / 2);
@@ -162,7 +180,6 @@ fn with_numbers(
 ) -> Picture {
     let high = marks(scale, line.height(), factor);
     let numbers = high.iter().map(|(_, label)| label.width()).max().unwrap_or(0);
-    let left = numbers + 2 + TICK * factor;
     let (first, step) = axis.map_or((0.0, 1.0), |axis| (axis.offset, axis.scale));
     let last = first + step * len.saturating_sub(1) as f64;
     let across = Scale { min: first.min(last), max: first.max(last), log: false };
@@ -171,31 +188,49 @@ fn with_numbers(
         unit => format!("{} ({unit})", axis.name),
     });
     let name = text(&name, INK, factor);
-    let line_height = crate::render::LINE * factor;
+    let line_height = LINE * factor;
+    let values = ticks(&across);
+    let labels: Vec<Picture> = labels(&values, across.max - across.min)
+        .iter()
+        .map(|label| text(label, INK, factor))
+        .collect();
+    let widest = labels.iter().map(Picture::width).max().unwrap_or(0);
+    // Numbers at the ends of the axis stand out on both sides.
+    let left = (numbers + 2 + TICK * factor).max(widest / 2);
+    let right = numbers.max(widest / 2);
     let below = TICK * factor + 2 + 2 * line_height + 2;
     let half_line = line_height / 2 + 1;
     let mut picture =
-        Picture::filled(left + line.width() + numbers, half_line + line.height() + below, PAPER);
+        Picture::filled(left + line.width() + right, half_line + line.height() + below, PAPER);
     picture.paste(line, half_line, left);
     for (row, label) in &high {
         for thick in 0..factor {
             (left - TICK * factor..left).for_each(|x| picture.set(half_line + row + thick, x, INK));
         }
         let top = (half_line + row).saturating_sub(label.height() / 2);
-        over(&mut picture, label, top, numbers - label.width());
+        over(&mut picture, label, top, left - TICK * factor - 2 - label.width());
     }
     let bottom = half_line + line.height();
-    for value in ticks(&across) {
+    let column = |value: f64| {
         // The middle of the columns that a value takes.
         let place = if step == 0.0 { 0.0 } else { (value - first) / step };
-        let column = (place + 0.5) / len.max(1) as f64 * line.width() as f64;
-        let column = left + (column as usize).min(line.width().saturating_sub(1));
+        (place + 0.5) / len.max(1) as f64 * line.width() as f64
+    };
+    let apart = match values[..] {
+        [one, other, ..] => (column(other) - column(one)).abs(),
+        _ => f64::INFINITY,
+    };
+    // As many numbers as there is room for.
+    let every = ((widest + LETTER * factor) as f64 / apart).ceil().max(1.0) as usize;
+    for (i, (value, label)) in values.iter().zip(&labels).enumerate() {
+        let column = left + (column(*value) as usize).min(line.width().saturating_sub(1));
         for thick in 0..factor {
             (bottom..bottom + TICK * factor).for_each(|y| picture.set(y, column + thick, INK));
         }
-        let label = text(&label(value), INK, factor);
-        let start = column.saturating_sub(label.width() / 2);
-        over(&mut picture, &label, bottom + TICK * factor + 2, start);
+        if i.is_multiple_of(every) {
+            let start = column.saturating_sub(label.width() / 2);
+            over(&mut picture, label, bottom + TICK * factor + 2, start);
+        }
     }
     let start = left + (line.width() / 2).saturating_sub(name.width() / 2);
     over(&mut picture, &name, bottom + TICK * factor + 2 + line_height, start);
@@ -264,6 +299,42 @@ mod tests {
         assert_eq!(count(&small, WHITE), 0);
     }
 
+    fn around(offset: f64) -> VectorScale {
+        VectorScale { offset: (offset, 0.0), min: 0.0, max: 2.5 }
+    }
+
+    #[test]
+    fn wheels_say_what_was_subtracted() {
+        let drawn = |offset| named_wheel(&around(offset), ["x", "y"], 100, 1);
+        let (without, with) = (drawn(0.0), drawn(-12.5));
+        assert_eq!(with.height(), without.height() + GAP + 3 * LINE);
+        assert!(count(&with, INK) > count(&without, INK) + 100);
+    }
+
+    #[test]
+    fn wide_numbers_have_room() {
+        let line = Picture::filled(120, 60, PAPER);
+        let scale = Scale { min: 0.0, max: 1.0, log: false };
+        let drawn = |offset: f64| {
+            let axis = Axis { offset, scale: 1.0, ..axis(1.0, "eV") };
+            with_numbers(&line, &scale, Some(&axis), 7, 1)
+        };
+        // The words at the marks, left to right, as columns with ink.
+        let inked = |picture: &Picture| -> Vec<bool> {
+            let top = picture.height() - 2 - 2 * LINE;
+            (0..picture.width())
+                .map(|x| (top..top + LINE).any(|y| picture.pixel(y, x) == INK))
+                .collect()
+        };
+        let short = inked(&drawn(0.0));
+        let digits = |ink: &[bool]| ink.split(|ink| !ink).filter(|part| !part.is_empty()).count();
+        assert_eq!(digits(&short), 7);
+        // Of 1234500000 to 1234500006, every fifth.
+        let wide = inked(&drawn(1_234_500_000.0));
+        assert_eq!(digits(&wide), 2 * "1234500000".len());
+        assert!(!wide[wide.len() - 1] && wide.len() > short.len());
+    }
+
     #[test]
     fn panels_have_numbers_beside_their_colours() {
         let gray = Colormap::by_name("gray").unwrap();
@@ -273,7 +344,7 @@ mod tests {
         assert_eq!(drawn.pixel(40, 20), [9, 9, 9, 255]);
         assert!(drawn.width() > 100 + BAR + 2 * GAP && drawn.height() > 100 + 13);
         assert!(count(&drawn, INK) > 100);
-        let drawn = panel(picture.clone(), "com", &Key::Wheel(2.5, ["x", "y"]), None);
+        let drawn = panel(picture.clone(), "com", &Key::Wheel(around(0.0), ["x", "y"]), None);
         assert!(drawn.width() > 140);
         let key = Key::Line(scale, Some(axis(0.1, "eV")), 100);
         let drawn = panel(picture, "line", &key, None);

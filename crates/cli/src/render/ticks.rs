@@ -1,4 +1,4 @@
-//! Round numbers: marks on scales, and lengths of scale bars.
+//! Numbers in pictures: round marks on scales, lengths of scale bars, and how many digits they have.
 
 use super::Scale;
 
@@ -51,14 +51,43 @@ pub fn round_length(most: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// A number with so many significant digits as a mark has room for.
-pub fn label(value: f64) -> String {
-    // Sums of steps have errors in their last digits.
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
+/// Digits by which numbers are known more exactly than they differ: marks need not be round.
+const BEYOND: i32 = 3;
+/// Sums of steps have errors in the digits after these.
+const EXACT: i32 = 15;
+
+/// A number among others that differ by `step`: with so many significant digits, at least
+/// `least`, that what they differ by can be read.
+pub fn number(value: f64, step: f64, least: i32) -> String {
+    let exponent = decade(value);
+    let needed = exponent.saturating_sub(decade(step)).saturating_add(1);
+    let digits = needed.saturating_add(BEYOND).min(EXACT).max(needed).clamp(least, EXACT + 2);
+    let rounded: f64 = format!("{value:.*e}", digits as usize - 1).parse().unwrap_or(value);
+    let all_known = (5..digits).contains(&exponent);
     match rounded.abs() {
         0.0 => "0".to_owned(),
-        size if !(1e-3..1e5).contains(&size) => format!("{rounded:e}"),
+        size if !all_known && !(1e-3..1e5).contains(&size) => format!("{rounded:e}"),
         _ => format!("{rounded}"),
+    }
+}
+
+/// The numbers at marks of a scale that is `span` wide, each told from its neighbours.
+pub fn labels(marks: &[f64], span: f64) -> Vec<String> {
+    let step = |i: usize| match (marks.get(i), marks.get(i + 1)) {
+        (Some(one), Some(next)) => (next - one).abs(),
+        _ => span,
+    };
+    let before = |i: usize| i.checked_sub(1).map_or(span, step);
+    let label = |(i, value): (usize, &f64)| number(*value, step(i).min(before(i)), 4);
+    marks.iter().enumerate().map(label).collect()
+}
+
+/// The power of ten of the first digit.
+fn decade(value: f64) -> i32 {
+    match value.abs() {
+        0.0 => 0,
+        size if size.is_finite() => size.log10().floor() as i32,
+        _ => i32::MAX,
     }
 }
 
@@ -83,8 +112,7 @@ mod tests {
         assert_eq!(linear(3.0, 3.0), [3.0]);
         assert_eq!(linear(f64::NEG_INFINITY, 1.0).len(), 2);
         let decades = ticks(&Scale { min: 0.5, max: 2000.0, log: true });
-        let labels: Vec<String> = decades.into_iter().map(label).collect();
-        assert_eq!(labels, ["1", "10", "100", "1000"]);
+        assert_eq!(labels(&decades, 2000.0), ["1", "10", "100", "1000"]);
         assert_eq!(ticks(&Scale { min: 2.0, max: 5.0, log: true }), [2.0, 5.0]);
     }
 
@@ -96,11 +124,36 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_short() {
+    fn numbers_are_short() {
         for (value, text) in
             [(0.1 + 0.2, "0.3"), (0.0, "0"), (1e-7, "1e-7"), (123_456.0, "1.235e5"), (-2.5, "-2.5")]
         {
-            assert_eq!(label(value), text);
+            assert_eq!(labels(&[value], f64::INFINITY), [text]);
         }
+        for (value, text) in
+            [(1.0 / 3.0, "0.333333"), (-2e12, "-2e12"), (123_456_789.0, "1.23457e8")]
+        {
+            assert_eq!(number(value, f64::INFINITY, 6), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_told_from_their_neighbours() {
+        let at_marks = |min, max| labels(&linear(min, max), max - min).join(" ");
+        assert_eq!(at_marks(12_347_310.2, 12_348_890.7), "12347500 12348000 12348500");
+        assert_eq!(at_marks(12_345.0, 12_350.0), "12345 12346 12347 12348 12349 12350");
+        assert_eq!(at_marks(1e6, 1.1e6), "1e6 1.02e6 1.04e6 1.06e6 1.08e6 1.1e6");
+        assert_eq!(
+            at_marks(-0.123_456, -0.123_453),
+            "-0.123456 -0.1234555 -0.123455 -0.1234545 -0.123454 -0.1234535 -0.123453"
+        );
+        // Ends are no round numbers.
+        assert_eq!(labels(&[12_347_310.2, 12_348_890.7], 1580.5), ["12347310", "12348891"]);
+        assert_eq!(labels(&[0.0, 98_765.4], 98_765.4), ["0", "98770"]);
+        let next = labels(&[1.0, 1.0 + f64::EPSILON], f64::EPSILON);
+        assert_ne!(next[0], next[1]);
+        // A mark alone, as of a scale without extent.
+        assert_eq!(labels(&[12_348_890.7], 1580.5), ["12348891"]);
+        assert_eq!(labels(&[12_348_890.7], 0.0), ["12348890.7"]);
     }
 }

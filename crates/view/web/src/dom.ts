@@ -114,12 +114,17 @@ export function toggle(words: string, title: string, pressed: boolean, onchange:
     return button;
 }
 
-/** A number in few digits. */
-export function short(value: number, digits = 4): string {
+/** A number in few digits, but in so many that it can be told from others that differ by `step`. */
+export function short(value: number, digits = 4, step = Infinity): string {
     if (!Number.isFinite(value)) return "–";
     const size = Math.abs(value);
-    if (size !== 0 && (size >= 1e7 || size < 1e-3)) return value.toExponential(digits - 1);
-    return String(Number(value.toPrecision(Math.max(digits, Number.isInteger(value) ? 12 : digits))));
+    const decade = (of: number) => (of > 0 ? Math.floor(Math.log10(of)) : 0);
+    // One digit more than the step has: it need not be round.
+    const told = Math.min(15, decade(size) - decade(step) + 2);
+    const n = Math.max(digits, told);
+    const allKnown = size >= 1 && told > decade(size);
+    if (size !== 0 && !allKnown && (size >= 1e7 || size < 1e-3)) return value.toExponential(n - 1);
+    return String(Number(value.toPrecision(Math.max(n, Number.isInteger(value) ? 12 : n))));
 }
 
 /** A step of 1, 2 or 5 times a power of ten, at most `most`. */

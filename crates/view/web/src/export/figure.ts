@@ -25,7 +25,9 @@ export interface Figure {
 
 /** The longer side of a picture has at least so many points. */
 const LEAST = 640;
+/** Of a colour bar: `room` is for its numbers, more if these are longer. */
 const BAR = { gap: 12, width: 14, room: 84, pad: 8 };
+const DIGIT_WIDTH = 7.6;
 
 function canvasOf(rgba: Uint8ClampedArray<ArrayBuffer>, cols: number, rows: number): HTMLCanvasElement {
     const canvas = document.createElement("canvas");
@@ -49,8 +51,13 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
     const view = new View(rows, cols, height, width, null);
     const pixels = canvasOf(colours(picture, lut, norm), picture.cols, picture.rows);
     const vector = isVector(picture);
+    const marks = [0, 0.25, 0.5, 0.75, 1];
+    const values = marks.map((t) => valueAt(t, norm));
+    const apart = (i: number) => Math.abs((values[i] ?? Infinity) - (values[i - 1] ?? Infinity));
+    const numbers = values.map((value, i) => short(value, 4, Math.min(apart(i), apart(i + 1))));
+    const room = Math.max(BAR.room, BAR.width + 7 + DIGIT_WIDTH * Math.max(...numbers.map((words) => words.length)));
     const parts: Part[] = [
-        { kind: "rect", x: 0, y: 0, width: width + BAR.gap + BAR.room + BAR.pad, height: height + 2 * BAR.pad, fill: "#ffffff" },
+        { kind: "rect", x: 0, y: 0, width: width + BAR.gap + room + BAR.pad, height: height + 2 * BAR.pad, fill: "#ffffff" },
     ];
     const at = BAR.pad;
     parts.push({ kind: "image", canvas: pixels, x: 0, y: at, width: picture.cols * picture.stride[1] * k, height: picture.rows * picture.stride[0] * k });
@@ -73,13 +80,13 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
         for (let i = 0; i < 256; i++) ramp.set([lut[3 * (255 - i)]!, lut[3 * (255 - i) + 1]!, lut[3 * (255 - i) + 2]!, 255], 4 * i);
         const x = width + BAR.gap;
         parts.push({ kind: "image", canvas: canvasOf(ramp, 1, 256), x, y: at, width: BAR.width, height });
-        for (const t of [0, 0.25, 0.5, 0.75, 1]) {
+        for (const [i, t] of marks.entries()) {
             const y = at + height * (1 - t);
             parts.push(
                 { kind: "path", d: `M${x + BAR.width} ${y}h4`, stroke: "#000000", width: 1 },
-                { kind: "text", x: x + BAR.width + 7, y: y + (t === 1 ? 11 : t === 0 ? 0 : 4), words: short(valueAt(t, norm)), anchor: "start", fill: "#000000", halo: false },
+                { kind: "text", x: x + BAR.width + 7, y: y + (t === 1 ? 11 : t === 0 ? 0 : 4), words: numbers[i]!, anchor: "start", fill: "#000000", halo: false },
             );
         }
     }
-    return { width: width + (vector ? 0 : BAR.gap + BAR.room) , height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
+    return { width: width + (vector ? 0 : BAR.gap + room), height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
 }

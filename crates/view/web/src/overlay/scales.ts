@@ -35,11 +35,16 @@ export function valueOn(axis: Axis | undefined, index: number): number {
     return isCalibrated(axis) ? axis.offset + index * axis.scale : index;
 }
 
+/** The same in words: neighbours can be told apart. */
+export function placeOn(axis: Axis | undefined, index: number): string {
+    return short(valueOn(axis, index), 4, isCalibrated(axis) ? Math.abs(axis.scale) : 1);
+}
+
 /** Places on axes in words, with a unit for each, or for all if it is the same; none if no axis is calibrated. */
 export function placeWords(axes: Axis[], at: number[]): string {
     if (!axes.some(isCalibrated)) return "";
     const units = axes.map(unitOf);
-    const values = axes.map((axis, i) => short(valueOn(axis, at[i]!)));
+    const values = axes.map((axis, i) => placeOn(axis, at[i]!));
     if (new Set(units).size === 1) return `${values.join(", ")} ${units[0]}`;
     return values.map((value, i) => `${value} ${units[i]}`).join(", ");
 }
@@ -114,8 +119,8 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
                 ? svg("path", { d: `M${at} ${edge}v-6` })
                 : svg("path", { d: `M${edge} ${at}h6` }),
             across
-                ? svg("text", { class: "ffv-over", x: at, y: edge - 9, "text-anchor": "middle" }, short(value))
-                : svg("text", { class: "ffv-over", x: edge + 9, y: at + 4 }, short(value)),
+                ? svg("text", { class: "ffv-over", x: at, y: edge - 9, "text-anchor": "middle" }, short(value, 4, step))
+                : svg("text", { class: "ffv-over", x: edge + 9, y: at + 4 }, short(value, 4, step)),
         );
     }
     const words = `${axis?.name ?? (across ? "x" : "y")} (${unitOf(axis)})`;

@@ -1,8 +1,8 @@
 // The line on top: what is shown, how it goes, and what can be done with it.
 
-import { closable, el, short, toggle } from "../dom.ts";
+import { closable, el, toggle } from "../dom.ts";
 import { ExportMenu } from "../export/menu.ts";
-import { unitOf, valueOn } from "../overlay/scales.ts";
+import { placeOn, unitOf } from "../overlay/scales.ts";
 import { FilesMenu } from "./files.ts";
 import type { Viewer } from "../viewer.ts";
 
@@ -78,7 +78,7 @@ export class Header {
             const index = state.scan.query.slice[axis] ?? 0;
             input.value = String(index);
             const of = description.nav[axis]!;
-            words.textContent = `${index}${of.unit ? ` · ${short(valueOn(of, index))} ${unitOf(of)}` : ""}`;
+            words.textContent = `${index}${of.unit ? ` · ${placeOn(of, index)} ${unitOf(of)}` : ""}`;
         }
     }
 

@@ -80,7 +80,7 @@ export class LinePlot {
         const y = (value: number) => PAD.top + inner * (1 - (height(value) - bottom) / (top - bottom || 1));
         const [first, last] = [series.x[0]!, series.x[n - 1]!];
         const span = last - first || 1;
-        const limits = [low, high].map((value) => short(value, 3));
+        const limits = [low, high].map((value) => short(value, 3, high - low));
         const left = Math.max(PAD.left, ...limits.map((text) => 8 + DIGIT_WIDTH * text.length));
         const across = this.width - left - PAD.right;
         this.toX = (value) => left + (across * (value - first)) / span;
@@ -97,12 +97,12 @@ export class LinePlot {
             d += `${pen}${this.toX(series.x[i]!).toFixed(1)} ${y(value).toFixed(1)}`;
             pen = "L";
         }
-        update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low)} to ${short(high)}` });
+        update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low, 4, high - low)} to ${short(high, 4, high - low)}` });
         const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
         const stepX = niceStep(span / 4);
         for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
             const at = this.toX(i * stepX);
-            if (at < this.width - PAD.right - 7 * xWords.length - 8) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX)));
+            if (at < this.width - PAD.right - 7 * xWords.length - 8) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX, 4, stepX)));
             parts.push(svg("path", { class: "ffv-plot-frame", d: `M${at} ${HEIGHT - PAD.bottom}v3` }));
         }
         [low, high].forEach((value, i) => {
@@ -143,6 +143,6 @@ export class LinePlot {
         this.at = Math.min(x.length - 1, Math.max(0, i));
         const at = this.toX(x[this.at]!);
         this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
-        this.readout.textContent = `${short(x[this.at]!)}: ${short(y[this.at]!, 6)}`;
+        this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${short(y[this.at]!, 6)}`;
     }
 }
