@@ -21,7 +21,7 @@ pub use legend::{bar, wheel};
 pub use line::draw_line;
 pub use picture::{MISSING, Picture, montage, montage_on};
 pub use plane::Plane;
-pub use scale::{Scale, ScaleOptions, draw_scalars};
+pub use scale::{ROBUST, Scale, ScaleOptions, draw_scalars};
 pub use text::text;
 pub(crate) use text::{LETTER, LINE};
 pub use ticks::{labels, number, round_length, ticks};

@@ -5,6 +5,7 @@ use crate::output::PictureStyle;
 use crate::render::{COLORMAPS, Center, Colormap, ScaleOptions};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use framefold::{Error, Result};
 
 /// How results are drawn.
 #[derive(Clone, Debug, Args)]
@@ -19,16 +20,15 @@ pub(crate) struct PictureArgs {
         value_name = "NAME"
     )]
     pub cmap: String,
-    /// The ends of the colour scale as percentiles of the values
+    /// The ends of the colour scale as percentiles of the values [default: 0.1,99.9; of lines 0,100]
     #[arg(
         long,
         global = true,
-        default_value = "0.1,99.9",
         value_parser = parse::percentiles,
         value_name = "LOW,HIGH"
     )]
-    pub percentile: (f64, f64),
-    /// The value at the lower end of the colour scale
+    pub percentile: Option<(f64, f64)>,
+    /// The value at the lower end of the colour scale; beyond all values, the other end follows
     #[arg(
         long,
         global = true,
@@ -72,6 +72,28 @@ pub(crate) enum CenterArg {
 }
 
 impl PictureArgs {
+    /// Refuses ends that no scale has.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let (Some(min), Some(max)) = (self.vmin, self.vmax)
+            && min >= max
+        {
+            return Err(Error::invalid(format!("--vmin {min} is not below --vmax {max}"))
+                .with_hint("give the lower end of the colour scale as --vmin"));
+        }
+        let ends = [("--vmin", self.vmin), ("--vmax", self.vmax)];
+        match ends.into_iter().find_map(|(name, end)| Some((name, end.filter(|end| *end <= 0.0)?)))
+        {
+            Some((name, end)) if self.log => Err(Error::invalid(format!(
+                "{name} {end} is not on a logarithmic scale, which has positive values only"
+            ))
+            .with_hint("give a positive value, or leave --log out")),
+            _ => Ok(()),
+        }
+    }
+
     /// The way results of `title` are to be drawn.
     pub(crate) fn style(&self, title: &str) -> PictureStyle {
         PictureStyle {

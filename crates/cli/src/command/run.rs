@@ -26,6 +26,7 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     let files = command.data.inputs(all_files);
     let (args, items) = (&command.run, &command.reduction.items[..]);
     check_one(args, items)?;
+    command.picture.check()?;
     let names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
     let mut targets = match &args.output {
         Some(template) if !args.explain => {

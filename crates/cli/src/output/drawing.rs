@@ -15,6 +15,8 @@ const COMFORTABLE: usize = 512;
 /// The most columns of a line; longer data is drawn as the range within each column.
 const LINE_COLUMNS: usize = 2048;
 const LINE_HEIGHT: usize = 256;
+/// The ends of a line's scale, as percentiles, if none are asked for: a peak is part of a line.
+const WHOLE: (f64, f64) = (0.0, 100.0);
 /// The height of a one-dimensional vector field.
 const STRIP_HEIGHT: usize = 48;
 /// The most pixels of a picture: 512 MiB of memory.
@@ -155,14 +157,17 @@ impl Layout {
             Page::Scalars(plane) => Some(plane.values()),
             Page::Vectors(..) => None,
         });
-        let scale = Scale::fit(scalars.flatten(), &style.scale);
+        let mut options = style.scale.clone();
+        if self.line.is_some() {
+            options.percentiles = options.percentiles.or(Some(WHOLE));
+        }
+        let scale = Scale::fit(scalars.flatten(), &options);
         let mut vector_scales = Vec::new();
         for page in &channel.pages {
             pictures.push(match page {
                 Page::Scalars(plane) => self.draw_scalars(plane, &scale, style),
                 Page::Vectors(y, x) => {
-                    let options =
-                        VectorOptions { scale: style.scale.clone(), center: style.center };
+                    let options = VectorOptions { scale: options.clone(), center: style.center };
                     let (picture, scale) = draw_vectors(y, x, &options);
                     vector_scales.push(scale);
                     self.enlarged(picture)
@@ -272,7 +277,7 @@ mod tests {
 
     fn style() -> PictureStyle {
         PictureStyle {
-            scale: ScaleOptions { percentiles: (0.0, 100.0), ..ScaleOptions::default() },
+            scale: ScaleOptions { percentiles: Some((0.0, 100.0)), ..ScaleOptions::default() },
             colours: Colormap::by_name("gray").unwrap(),
             colours_name: "gray".into(),
             center: Center::None,
@@ -386,6 +391,20 @@ mod tests {
         let error = draw(&field(&[2, 2], vec![0u8; 4], 0, None), &huge).unwrap_err();
         assert_eq!(error.kind(), framefold::ErrorKind::Limit);
         assert!(draw(&field(&[0, 2], Vec::<u8>::new(), 0, None), &style()).is_err());
+    }
+
+    #[test]
+    fn lines_go_to_their_peaks() {
+        let mut values = vec![0.0; 2000];
+        values[3] = 50.0;
+        values[9] = 2.0;
+        let robust = PictureStyle { scale: ScaleOptions::default(), ..style() };
+        let (_, caption) = draw(&field(&[2000], values.clone(), 0, None), &robust).unwrap();
+        assert_eq!(caption, "x: bottom to top from 0 to 50");
+        let scale = ScaleOptions { percentiles: Some((0.0, 99.95)), ..ScaleOptions::default() };
+        let asked = PictureStyle { scale, ..style() };
+        let (_, caption) = draw(&field(&[2000], values, 0, None), &asked).unwrap();
+        assert!(caption.starts_with("x: bottom to top from 0 to 2."), "{caption}");
     }
 
     #[test]

@@ -2,23 +2,20 @@
 
 use super::{Colormap, MISSING, Picture, Plane};
 
+/// The ends of colour scales, as percentiles: a few extremes do not spoil the contrast.
+pub const ROBUST: (f64, f64) = (0.1, 99.9);
+
 /// How the ends of the colour scale are chosen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScaleOptions {
-    /// The ends as percentiles of the finite values, 0 to 100: robust against a few extremes.
-    pub percentiles: (f64, f64),
+    /// The ends as percentiles of the finite values, 0 to 100; [`ROBUST`] if not given.
+    pub percentiles: Option<(f64, f64)>,
     /// The value at the lower end, instead of the percentile.
     pub min: Option<f64>,
     /// The value at the upper end, instead of the percentile.
     pub max: Option<f64>,
     /// Whether equal ratios get equal steps; values that are not positive are at the lower end.
     pub log: bool,
-}
-
-impl Default for ScaleOptions {
-    fn default() -> Self {
-        ScaleOptions { percentiles: (0.1, 99.9), min: None, max: None, log: false }
-    }
 }
 
 /// The ends of a colour scale.
@@ -34,20 +31,32 @@ pub struct Scale {
 
 impl Scale {
     /// The scale for `values`; those that are not finite (not positive, on a logarithmic
-    /// scale) do not count. Without any values the scale goes from 0 to 1.
+    /// scale) do not count. An end that is given beyond all values is kept, and the other one
+    /// follows it. Without any values the scale goes from 0 to 1, a logarithmic one from 0.1.
     pub fn fit<'a>(values: impl IntoIterator<Item = &'a f64>, options: &ScaleOptions) -> Self {
         let counts = |value: &f64| value.is_finite() && (!options.log || *value > 0.0);
         let mut sorted: Vec<f64> = values.into_iter().copied().filter(counts).collect();
         sorted.sort_by(f64::total_cmp);
-        let (low, high) = options.percentiles;
-        let mut min = options.min.or_else(|| percentile(&sorted, low)).unwrap_or(0.0);
-        let mut max = options.max.or_else(|| percentile(&sorted, high)).unwrap_or(min + 1.0);
-        if min >= max {
-            // Percentiles of sparse data can coincide although the data is not constant.
-            min = options.min.or(sorted.first().copied()).unwrap_or(min);
-            max = options.max.or(sorted.last().copied()).unwrap_or(max);
-        }
-        Scale { min, max, log: options.log }
+        let (low, high) = options.percentiles.unwrap_or(ROBUST);
+        // Percentiles of sparse data can coincide although the data is not constant.
+        let lows = || [percentile(&sorted, low), sorted.first().copied()].into_iter().flatten();
+        let highs = || [percentile(&sorted, high), sorted.last().copied()].into_iter().flatten();
+        let (min, max) = match (options.min, options.max) {
+            (Some(min), Some(max)) => (min, max),
+            (Some(min), None) => {
+                (min, highs().find(|high| *high > min).unwrap_or(min + extent(min)))
+            }
+            (None, Some(max)) => {
+                let below = if options.log { 0.5 * max } else { max - extent(max) };
+                (lows().find(|low| *low < max).unwrap_or(below), max)
+            }
+            (None, None) => {
+                let ends = lows().zip(highs());
+                ends.reduce(|ends, whole| if ends.0 < ends.1 { ends } else { whole })
+                    .unwrap_or((if options.log { 0.1 } else { 0.0 }, 1.0))
+            }
+        };
+        Scale { min: min.max(f64::MIN), max: max.min(f64::MAX), log: options.log }
     }
 
     /// The place of `value`, 0 (lower end) to 1; `None` if it is not a number.
@@ -73,6 +82,11 @@ impl Scale {
     }
 }
 
+/// How far the other end of a scale is from `end`, if no value is.
+fn extent(end: f64) -> f64 {
+    if end == 0.0 { 1.0 } else { end.abs() }
+}
+
 /// Draws a plane: one pixel per value.
 pub fn draw_scalars(plane: &Plane, scale: &Scale, colours: &Colormap) -> Picture {
     Picture::from_fn(plane.width(), plane.height(), |y, x| {
@@ -88,7 +102,8 @@ fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let below = place.floor() as usize;
     let (a, b) = (*sorted.get(below)?, *sorted.get((below + 1).min(last))?);
     let fraction = place - place.floor();
-    Some(a * (1.0 - fraction) + b * fraction)
+    // Rounding does not lead beyond the two: of equal values, it is that value.
+    Some((a * (1.0 - fraction) + b * fraction).clamp(a, b))
 }
 
 #[cfg(test)]
@@ -103,6 +118,12 @@ mod tests {
         assert_eq!(percentile(&sorted, 100.0), Some(8.0));
         assert!((percentile(&sorted, 10.0).unwrap() - 1.3).abs() < 1e-12);
         assert_eq!(percentile(&[], 50.0), None);
+        let widest = percentile(&[f64::MIN, f64::MAX], 50.0);
+        assert_eq!(widest, Some(0.0));
+        for value in [0.1, 2.5, 1.2] {
+            let all = vec![value; 42];
+            assert_eq!((percentile(&all, 0.1), percentile(&all, 99.9)), (Some(value), Some(value)));
+        }
     }
 
     #[test]
@@ -136,13 +157,15 @@ mod tests {
 
     #[test]
     fn logarithmic_steps_are_ratios() {
-        let options =
-            ScaleOptions { percentiles: (0.0, 100.0), log: true, ..ScaleOptions::default() };
+        let percentiles = Some((0.0, 100.0));
+        let options = ScaleOptions { percentiles, log: true, ..ScaleOptions::default() };
         let scale = Scale::fit(&[-5.0, 0.0, 1.0, 100.0], &options);
         assert_eq!((scale.min, scale.max), (1.0, 100.0));
         assert!((scale.position(10.0).unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(scale.position(0.0), Some(0.0));
         assert_eq!(scale.position(-1.0), Some(0.0));
+        let scale = Scale::fit(&[-5.0, 0.0], &options);
+        assert_eq!((scale.min, scale.max), (0.1, 1.0));
     }
 
     #[test]
@@ -151,6 +174,26 @@ mod tests {
         let scale = Scale::fit(&[4.0, 5.0], &options);
         assert_eq!(scale.position(5.0), Some(0.5));
         assert_eq!(scale.position(11.0), Some(1.0));
+    }
+
+    #[test]
+    fn given_ends_beyond_all_values_are_kept() {
+        let ends = |min, max, log| {
+            let options = ScaleOptions { min, max, log, ..ScaleOptions::default() };
+            let scale = Scale::fit(&[3.0, 4.0, 5.0], &options);
+            (scale.min, scale.max)
+        };
+        assert_eq!(ends(Some(100.0), None, false), (100.0, 200.0));
+        assert_eq!(ends(Some(5.0), None, false), (5.0, 10.0));
+        assert_eq!(ends(None, Some(0.0), false), (-1.0, 0.0));
+        assert_eq!(ends(None, Some(-2.0), false), (-4.0, -2.0));
+        assert_eq!(ends(None, Some(2.0), false), (0.0, 2.0));
+        assert_eq!(ends(None, Some(2.0), true), (1.0, 2.0));
+        assert_eq!(ends(Some(f64::MAX), None, false), (f64::MAX, f64::MAX));
+        assert_eq!(ends(Some(4.5), None, false).0, 4.5);
+        let options = ScaleOptions { max: Some(-3.0), ..ScaleOptions::default() };
+        let nothing = Scale::fit(&[], &options);
+        assert_eq!((nothing.min, nothing.max), (-6.0, -3.0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Fields of two components as colours: hue shows the direction, saturation the length.
 
-use super::{MISSING, Picture, Plane, ScaleOptions, direction_colour};
+use super::{MISSING, Picture, Plane, ROBUST, ScaleOptions, direction_colour};
 
 /// What is subtracted from a field before it is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,10 +52,12 @@ pub fn draw_vectors(y: &Plane, x: &Plane, options: &VectorOptions) -> (Picture, 
         Center::Median => (median(ys), median(xs)),
     };
     let lengths: Vec<f64> = known.iter().map(|(y, x)| (y - offset.0).hypot(x - offset.1)).collect();
+    let ScaleOptions { percentiles, min, max, .. } = options.scale;
+    let zero = max.is_none_or(|max| max > 0.0).then_some(0.0);
     let fit = ScaleOptions {
-        percentiles: (0.0, options.scale.percentiles.1),
-        min: Some(options.scale.min.unwrap_or(0.0)),
-        max: options.scale.max,
+        percentiles: Some((0.0, percentiles.unwrap_or(ROBUST).1)),
+        min: min.or(zero),
+        max,
         log: false,
     };
     let fitted = super::Scale::fit(&lengths, &fit);

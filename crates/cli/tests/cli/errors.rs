@@ -28,6 +28,10 @@ fn wrong_calls_are_2() {
         ("run sum scan.npy -o scan.npy --force", &["one of the input files"]),
         ("run sum scan.npy -o nowhere/out.npy", &["directory", "nowhere"]),
         ("run sum scan.npy scan.npy -o out.npy", &["{stem}"]),
+        ("run sum scan.npy --vmin 5 --vmax 3 -o out.png", &["--vmin 5", "not below --vmax 3"]),
+        ("run sum scan.npy --vmin 3 --vmax 3 -o out.png", &["--vmin 3", "not below"]),
+        ("run sum scan.npy --log --vmin -1 -o out.png", &["--vmin -1", "logarithmic", "--log"]),
+        ("run sum scan.npy --log --vmax 0 -o out.png", &["--vmax 0", "logarithmic", "positive"]),
     ] {
         bench.call(line).assert_failed(2, words);
     }
