@@ -112,6 +112,8 @@ struct Layout {
     /// The columns of a line, where pages are lines.
     line: Option<usize>,
     one_dimensional: bool,
+    /// What is subtracted first: of complex numbers nothing, their phase is a result.
+    center: Center,
 }
 
 impl Layout {
@@ -144,7 +146,8 @@ impl Layout {
             ))
             .with_hint("write .tif or .npy, select fewer frames, or use a smaller --upscale"));
         }
-        Ok(Layout { factor, line, one_dimensional })
+        let center = if field.look == Look::Vectors { style.center } else { Center::None };
+        Ok(Layout { factor, line, one_dimensional, center })
     }
 
     fn draw_channel(
@@ -167,7 +170,7 @@ impl Layout {
             pictures.push(match page {
                 Page::Scalars(plane) => self.draw_scalars(plane, &scale, style),
                 Page::Vectors(y, x) => {
-                    let options = VectorOptions { scale: options.clone(), center: style.center };
+                    let options = VectorOptions { scale: options.clone(), center: self.center };
                     let (picture, scale) = draw_vectors(y, x, &options);
                     vector_scales.push(scale);
                     self.enlarged(picture)
@@ -412,5 +415,15 @@ mod tests {
         let values = vec![12_347_310.25, 12_347_311.5];
         let (_, caption) = draw(&field(&[1, 2], values, 0, None), &style()).unwrap();
         assert_eq!(caption, "x: colours of gray from 12347310.25 to 12347311.5");
+    }
+
+    #[test]
+    fn nothing_is_subtracted_from_complex_numbers() {
+        let style = PictureStyle { center: Center::Median, ..style() };
+        let value = Complex64::new(0.0, 1.0);
+        let (picture, caption) = draw(&field(&[1, 2], vec![value; 2], 0, None), &style).unwrap();
+        let [red, green, blue] = crate::render::direction_colour(1.0, 0.0, 1.0);
+        assert_eq!(picture.pixel(0, 0), [red, green, blue, 255]);
+        assert!(!caption.contains("relative"), "{caption}");
     }
 }
