@@ -73,10 +73,10 @@ def local():
     assert eventually(lambda: scratch() == folders)
 
 
-def connected_to(executor):
+def connected_to(executor, **options):
     """An executor that is connected to the local cluster of another one, as from elsewhere."""
     client = executor.client
-    options = {"security": client.security}
+    options = {"security": client.security, **options}
     address = client.scheduler.address
     return DaskJobExecutor.connect(address, client_kwargs=options, main_process_gpu=0)
 

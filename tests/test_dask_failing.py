@@ -30,11 +30,13 @@ pytest.importorskip("distributed")
 from dask_cases import (
     assert_usable,
     connected,  # noqa: F401 - a fixture
+    connected_to,
     inline,  # noqa: F401 - a fixture
     local,  # noqa: F401 - a fixture
     raw_file,
 )
 from distributed import client as dask_client
+from distributed import scheduler as dask_scheduler
 
 import framefold as ff
 from framefold.exceptions import (
@@ -254,6 +256,34 @@ def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F
     closer.join()
     assert sent.wait(20)
     assert_usable(local)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_client_that_is_closed_while_its_data_are_sent(local, monkeypatch, direct):  # noqa: F811
+    where = dask_client if direct else dask_scheduler
+    scatter = where.scatter_to_workers
+    begun, sent = threading.Event(), threading.Event()
+
+    async def late(*arguments, **options):
+        begun.set()
+        await asyncio.sleep(0.5)
+        told = await scatter(*arguments, **options)
+        sent.set()
+        return told
+
+    monkeypatch.setattr(where, "scatter_to_workers", late)
+    context = ff.Context(executor=connected_to(local.executor, direct_to_workers=direct))
+    steps = context.run_udf_iter(frames(context), Sums(offset=np.full(100_000, 3.0)))
+    closer = threading.Thread(target=lambda: (begun.wait(20), context.close()))
+    closer.start()
+    with pytest.raises(UDFRunCancelled):
+        next(steps)
+    closer.join()
+    assert sent.wait(20)
+    monkeypatch.undo()
+    assert_usable(local)
+    clients = local.executor.client.cluster.scheduler.clients
+    assert eventually(lambda: context.executor.client.id not in clients)
 
 
 class Sums(UDF):

@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.arrays.cuda.placement import Workers, devices_by_default
@@ -18,7 +19,7 @@ from framefold.exceptions import (
     WorkerError,
 )
 from framefold.executor._dask import devices as dask_devices
-from framefold.executor._dask.uninterrupted import Work, made
+from framefold.executor._dask.uninterrupted import LEAVING, Work, made
 from framefold.executor._tasks import active
 from framefold.executor.base import (
     Crew,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from framefold.executor._dask.cluster import LocalCluster
+    from framefold.executor._dask.resources import Transfers
     from framefold.run.plan import Run
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
@@ -85,6 +87,7 @@ class DaskJobExecutor(JobExecutor):
         check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
         from framefold.executor._dask.memory import BufferPool
+        from framefold.executor._dask.resources import Transfers
 
         if not isinstance(client, distributed.Client):
             raise InvalidArgumentError(
@@ -102,6 +105,7 @@ class DaskJobExecutor(JobExecutor):
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         self._buffers = BufferPool()
+        self._transfers = Transfers()
         self._closed = False
         self._process = os.getpid()
         self._own: LocalCluster | None = None
@@ -155,7 +159,7 @@ class DaskJobExecutor(JobExecutor):
         except BaseException:
             client.close()
             raise
-        executor._owns(client.close)
+        executor._owns(partial(_close_connected, client, executor._transfers))
         return executor
 
     @classmethod
@@ -451,6 +455,14 @@ def _connected(cls: Any, *args: Any, **options: Any) -> Client:
             client.close()
         raise
     return client
+
+
+def _close_connected(client: Client, transfers: Transfers) -> None:
+    """Close a client whose cluster goes on, once its data have arrived: then they are released."""
+    if client.status == "running" and not client.asynchronous:
+        with suppress(Exception):  # they take too long, or the loop has ended
+            client.sync(transfers.end, callback_timeout=LEAVING)
+    client.close()
 
 
 def import_distributed() -> Any:

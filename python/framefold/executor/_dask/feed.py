@@ -74,7 +74,9 @@ class Feed:
         self._number = shipped.number
         self._names = names
         self._tasks = tasks
-        self._resources = RunResources(client, shipped.number, executor._buffers)
+        self._resources = RunResources(
+            client, shipped.number, executor._buffers, executor._transfers
+        )
         self._shipping = Shipping(self._resources, pickle.dumps(shipped, 5))
         self._demand = Demand(self._resources)
         scheduler: Any = client.scheduler

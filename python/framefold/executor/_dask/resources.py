@@ -11,7 +11,7 @@ import concurrent.futures
 import itertools
 import operator
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -39,17 +39,19 @@ class RunResources:
         Of the cluster.
     number
         Of the run.
-    buffers
-        Of the client.
+    buffers, transfers
+        Of the executor.
     """
 
-    def __init__(self, client: Client, number: str, buffers: BufferPool) -> None:
+    def __init__(
+        self, client: Client, number: str, buffers: BufferPool, transfers: Transfers
+    ) -> None:
         self._client = client
         self._number = number
         self._futures: dict[str, Future] = {}
         self._buffers = buffers
         self._lent: set[SharedBuffer] = set()
-        self._sending: set[asyncio.Task[Future]] = set()
+        self._transfers = transfers
         self._closed = False
 
     def submit(self, address: str, kind: str, function: Any, *arguments: Any) -> Future:
@@ -87,10 +89,7 @@ class RunResources:
             If the run ends meanwhile.
         """
         self._check()
-        # It is not cancelled with its caller: a transfer that has started has to be completed.
-        sending = asyncio.get_running_loop().create_task(self._scatter(data, worker.address))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sent)
+        sending = self._transfers.start(self._scatter(data, worker.address))
         await asyncio.wait({sending, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
         if not sending.done():
             raise ConnectionError("the worker was gone before data of the run arrived")
@@ -124,7 +123,7 @@ class RunResources:
         self._buffers.release_later()
 
     def _check(self) -> None:
-        if self._closed:
+        if self._closed or self._transfers.ended:
             raise concurrent.futures.CancelledError("the run has ended")
 
     def _submit(self, kind: str, *call: Any, **options: Any) -> Future:
@@ -152,11 +151,6 @@ class RunResources:
         self._check()
         return future
 
-    def _sent(self, sending: asyncio.Task[Future]) -> None:
-        self._sending.discard(sending)
-        if not sending.cancelled():
-            sending.exception()  # its caller has seen it, or was cancelled
-
     def _disown(self, key: str) -> None:
         """Have the scheduler forget data of which it may know, and that no client wants.
 
@@ -169,6 +163,38 @@ class RunResources:
 
     def _key(self, kind: str) -> str:
         return f"framefold_{kind}-{self._number}-{next(_numbers)}"
+
+
+class Transfers:
+    """Data on their way to workers, for all runs of an executor.
+
+    They are not cancelled with their caller: what has started has to be completed, before the
+    client is closed, too. What arrives for a client that it does not know, a scheduler keeps for
+    as long as it runs.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Future]] = set()
+        #: Whether nothing may be sent any more.
+        self.ended = False
+
+    def start(self, transfer: Coroutine[Any, Any, Future]) -> asyncio.Task[Future]:
+        """Send something."""
+        task = asyncio.get_running_loop().create_task(transfer)
+        self._tasks.add(task)
+        task.add_done_callback(self._arrived)
+        return task
+
+    async def end(self) -> None:
+        """Start no more, and wait for those that have started."""
+        self.ended = True
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _arrived(self, task: asyncio.Task[Future]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has seen it, or was cancelled
 
 
 class Payload:
