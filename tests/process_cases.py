@@ -64,9 +64,10 @@ def eventually(condition, patience=10.0):
 
 
 def shm():
-    """The names of shared memory in use, without semaphores and what ``make fuzz`` has there."""
+    """The names of shared memory in use, without semaphores and those of other programs."""
     names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else ()
-    return {name for name in names if not name.startswith(("sem.", "fuzzed-"))}
+    others = "fuzzed-", ".com.google.Chrome.", ".org.chromium."  # of `make fuzz`, and of browsers
+    return {name for name in names if not name.startswith(("sem.", *others))}
 
 
 def open_files():

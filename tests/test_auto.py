@@ -105,22 +105,32 @@ def test_it_is_the_default():
 def test_short_runs_start_nothing(ctx, dataset, monkeypatch):
     assert "after 0.1 s" in ctx.explain(dataset, Sums())
     monkeypatch.setattr(auto, "PATIENCE", 1000.0)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     results = ctx.run_udf(dataset, Sums())
     assert_right(results, dataset)
     assert not in_workers(results).any()
     assert ctx.executor.worker_ids == []
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     assert "begins on the calling thread; 2 worker processes" in ctx.explain(dataset, Sums())
 
 
-def test_worker_processes_take_over_when_they_are_ready(ctx, eager):
+def test_worker_processes_take_over_when_they_are_ready(ctx, eager, tmp_path):
     class Long(Sums):
-        seconds = 0.01
+        """Takes long until a worker process has begun."""
 
-    data = np.random.default_rng(2).random((300, 8, 8)).astype(np.float32)
-    dataset = ctx.load("memory", data=data, num_partitions=150)
-    results = ctx.run_udf(dataset, Long())
+        def __init__(self, main, begun):
+            UDF.__init__(self, main=main, begun=begun)
+
+        def process_frame(self, frame):
+            if os.getpid() != self.params.main:
+                self.params.begun.touch()
+            elif not self.params.begun.exists():
+                time.sleep(0.01)
+            super().process_frame(frame)
+
+    data = np.random.default_rng(2).random((3000, 8, 8)).astype(np.float32)
+    dataset = ctx.load("memory", data=data, num_partitions=300)
+    results = ctx.run_udf(dataset, Long(os.getpid(), tmp_path / "begun"))
     assert_right(results, dataset)
     elsewhere = in_workers(results)
     assert elsewhere.any()
@@ -318,7 +328,7 @@ def test_parameters_change_wherever_the_run_is(warm):
 
 
 def test_closing_in_the_middle(ctx, dataset, eager):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with ctx.run_udf_iter(dataset, Slow()) as steps:
         for _ in range(20):
             next(steps)
@@ -335,7 +345,7 @@ def test_closing_in_the_middle(ctx, dataset, eager):
         list(steps)
     with pytest.raises(InvalidArgumentError, match="this executor is closed"):
         ctx.run_udf(dataset, Slow())
-    assert eventually(lambda: threading.active_count() == before)
+    assert eventually(lambda: set(threading.enumerate()) <= before)
 
 
 @pytest.mark.parametrize("name", ["auto", "processes"])

@@ -9,7 +9,7 @@ import textwrap
 import time
 
 import pytest
-from process_cases import gone, hard_limit, shm  # noqa: F401 - a fixture
+from process_cases import eventually, gone, hard_limit, shm  # noqa: F401 - a fixture
 
 if sys.platform != "linux":
     pytest.skip("looks at /proc, and uses signals", allow_module_level=True)
@@ -122,7 +122,7 @@ def test_ctrl_c(executor, stage):
         process.kill()
         raise
     assert "interrupted" in finished(process)
-    assert shm() <= names
+    assert eventually(lambda: shm() <= names)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -130,7 +130,7 @@ def test_ctrl_c(executor, stage):
 def test_ctrl_c_during_start_up(executor, seconds):
     names = shm()
     assert "interrupted" in finished(start(INTERRUPTED, executor, "start-up", seconds))
-    assert shm() <= names
+    assert eventually(lambda: shm() <= names)
 
 
 FORKED = """
@@ -169,7 +169,7 @@ FORKED = """
 def test_a_run_in_a_fork(executor, how):
     names = shm()
     finished(start(FORKED, executor, how))
-    assert shm() <= names
+    assert eventually(lambda: shm() <= names)
 
 
 FORKED_DURING_A_RUN = """
@@ -199,7 +199,7 @@ FORKED_DURING_A_RUN = """
 def test_a_fork_during_a_run(executor):
     names = shm()
     finished(start(FORKED_DURING_A_RUN, executor, "fork"))
-    assert shm() <= names
+    assert eventually(lambda: shm() <= names)
 
 
 ON_A_THREAD = """

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from long_runs import IS_LONG
+from process_cases import eventually
 from shared_contexts import shared
 
 import framefold as ff
@@ -233,8 +234,7 @@ def test_a_partition_that_is_repeated_keeps_its_values(tmp_path):
         dataset, udf = load(ctx), Dies()
         with ctx.run_udf_iter(dataset=dataset, udf=udf) as steps:
             next(steps)
-            while not (tmp_path / "died").exists():
-                time.sleep(0.01)
+            assert eventually((tmp_path / "died").exists, 60)
             steps.update(udf, factor=2.0)
             *_, results = steps
     (change,) = results.changes

@@ -50,7 +50,7 @@ def nothing_is_left():
     names, before = shm(), files_and_threads()
     yield
     gc.collect()
-    assert shm() <= names
+    assert eventually(lambda: shm() <= names)
     assert nothing_new(before), new_since(before)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_cases import eventually
 from test_transform import NAV, SIG, Cropped, Profile
 from transform_cases import FORMS, Base
 
@@ -313,8 +314,7 @@ def test_ctrl_c(executor, tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        while not begun.exists() and process.poll() is None:
-            threading.Event().wait(0.05)
+        assert eventually(lambda: begun.exists() or process.poll() is not None, 60)
         process.send_signal(signal.SIGINT)
         # The whole run would take over three minutes.
         out, err = process.communicate(timeout=60)
@@ -331,8 +331,7 @@ def test_cancel(tmp_path):
     plan = ff._engine.Plan(slow._engine, [native.native_udf(ff.SumUDF(), slow)])
 
     def cancel():
-        while not begun.exists():
-            threading.Event().wait(0.05)
+        eventually(begun.exists, 60)
         plan.cancel()
 
     thread = threading.Thread(target=cancel)
@@ -341,3 +340,4 @@ def test_cancel(tmp_path):
     with pytest.raises(UDFRunCancelled):
         ff._engine.Driver(plan, 2).run()
     thread.join()
+    assert begun.exists()
