@@ -204,6 +204,21 @@ def test_a_list_of_zeros_and_ones_that_can_be_positions_is_refused(ctx, data):
     ):
         found = ctx.run_udf(line, ff.SumSigUDF(), roi=roi)["intensity"]
         assert np.flatnonzero(found.valid_mask).tolist() == expected
+    pair = ctx.load("memory", data=data[0, :2], sig_dims=2)
+    for roi in ([1, 1], [0, 0], [1, 0]):
+        with pytest.raises(InvalidArgumentError, match=r"it can mean positions? .* where it is 1"):
+            ctx.run_udf(pair, ff.SumSigUDF(), roi=roi)
+
+
+@pytest.mark.parametrize("form", [tuple, list])
+def test_coordinates_count_from_the_end(ctx, data, form):
+    line = ctx.load("memory", data=data[0], sig_dims=2)
+    for position in (-7, -1):
+        found = ctx.run_udf(line, ff.SumSigUDF(), roi=form([position]))["intensity"]
+        assert np.flatnonzero(found.valid_mask).tolist() == [position + 7]
+    for position in (-8, 7):
+        with pytest.raises(InvalidArgumentError, match=r"outside of the scan of shape \(7,\)"):
+            ctx.run_udf(line, ff.SumSigUDF(), roi=form([position]))
 
 
 def test_frames_in_memory_may_have_another_number_of_axes(ctx, data):

@@ -168,7 +168,7 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
 
 def _refuse_zeros_and_ones(roi: Any, nav: tuple[int, ...]) -> None:
     """Refuse a list that may be positions as well as one number for each position."""
-    if len(nav) == 1 and len(roi) == nav[0] > 2 and all(_is_index(i) and i in (0, 1) for i in roi):
+    if len(nav) == 1 and len(roi) == nav[0] > 1 and all(_is_index(i) and i in (0, 1) for i in roi):
         raise InvalidArgumentError(
             f"the ROI is a list of zeros and ones, as many as the scan has positions: it can mean "
             f"positions {' and '.join(map(str, sorted(set(roi))))}, or those where it is 1; pass "
