@@ -121,12 +121,18 @@ def test_budget(tmp_path, runs):
     total = sum(entry.n_bytes for entry in ctx._kept._entries.values())
     assert 0 < total == ctx._kept._n_bytes <= 2 * 126 * 8
     # What was not asked for the longest is gone.
+    assert len(ctx._kept._entries) == 3
+    assert [took(n) for n in (4, 1, 3, 2)] == [1, 0, 0, 1]
     for n in (5, 6, 7, 8, 9):
         took(n)
     assert took(1) == 1
     # What is larger than all of it is not kept, and nothing goes for it.
     n = len(ctx._kept._entries)
     assert n > 1
+    # Two runs at a time may bring the same.
+    ctx._kept.put(*list(ctx._kept._entries.items())[-1])
+    assert len(ctx._kept._entries) == n
+    assert ctx._kept._n_bytes == sum(entry.n_bytes for entry in ctx._kept._entries.values())
     ctx.map(dataset, lambda frame: frame * 1.0, cache=True)
     assert len(ctx._kept._entries) == n
     ctx.clear_cache()

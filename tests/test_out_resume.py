@@ -95,6 +95,17 @@ def test_several_files_go_on_together(ctx, folder):
     assert left_in(folder / "own") == ["n.zarr", "x.npy"]
 
 
+def test_a_file_that_lost_its_record_begins_anew_and_so_do_all(ctx, folder):
+    out = {"x": folder / "own/x.npy", "n": folder / "own/n.zarr"}
+    dataset = broken(ctx, folder, out)
+    (folder / "own/.n.zarr.framefold-record").unlink()
+    seen(folder)
+    found = ctx.run_udf(dataset, Breaks(folder), out=out, resume=True)
+    assert min(seen(folder)) == 0
+    assert_same(found, ctx.run_udf(dataset, Breaks(folder)))
+    assert left_in(folder / "own") == ["n.zarr", "x.npy"]
+
+
 class Both(Breaks):
     """Two results of the same shape and dtype."""
 

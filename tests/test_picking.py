@@ -137,6 +137,24 @@ def test_positions_without_a_frame_are_said(ctx, data):
     assert (ds.meta.image_count, ds.meta.sync_offset) == (35, 4)
 
 
+@POSITIONS_WITHOUT_DATA
+@pytest.mark.parametrize(("offset", "first"), [(0, 7), (-2, 9), (3, 4)])
+def test_the_first_position_after_all_frames(ctx, tmp_path, offset, first):
+    """Of a file that was cut, and of frames that begin elsewhere."""
+    np.arange(28, dtype=np.uint16).tofile(tmp_path / "a.raw")
+    how = {"dtype": "u2", "nav_shape": (10,), "sig_shape": (2, 2), "sync_offset": offset}
+    ds = ctx.load("raw", tmp_path / "a.raw", **how)
+    assert ds[first - 1].tolist() == [[24, 25], [26, 27]]
+    for missing in (first, *range(-offset)):
+        with pytest.raises(InvalidArgumentError, match=rf"first of which is \({missing},\)"):
+            ds[missing]
+
+
+def test_runs_end_where_one_frame_is_missing():
+    numbers = np.array([0, 1, 3, 4, 7])
+    assert list(_picking._runs(numbers, 10)) == [(0, 2), (2, 4), (4, 5)]
+
+
 @pytest.mark.parametrize("with_roi", [False, True])
 @pytest.mark.parametrize("block", [1, 500, 1 << 25])
 @pytest.mark.parametrize("tileshape", [None, (4, 6, 4), (3, 4, 3), (1, 1, 4)])

@@ -9,6 +9,7 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.progress import TQDMProgressReporter
+from framefold.run.progress import RunProgress
 
 
 @pytest.mark.parametrize("call", ["run_udf", "run_udf_iter", "plots"])
@@ -45,6 +46,16 @@ def test_a_reporter_hears_of_the_end_of_failed_runs(ctx, dataset):
         with pytest.raises(LookupError, match="mine"):
             call(dataset=dataset, udf=Failing(), progress=recorder)
         assert [kind for kind, _ in recorder.states] == ["start", "end"]
+
+
+def test_nothing_is_in_progress_at_the_end():
+    recorder = Recorder()
+    progress = RunProgress(recorder, [(0, 4), (4, 8), (8, 9)])
+    progress.start()
+    progress.merged(1, 2)
+    progress.end()
+    assert [state.num_part_in_progress for _, state in recorder.states] == [0, 2, 0]
+    assert recorder.states[-1][1].num_part_complete == 1
 
 
 def test_a_failing_reporter_ends_the_run(ctx, dataset):
