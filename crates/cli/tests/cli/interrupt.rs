@@ -3,7 +3,7 @@
 
 use crate::support::Bench;
 use std::fs::File;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -36,7 +36,9 @@ fn ends(signal: &str, code: i32, reductions: &str, output: &str) {
          --sig-shape 256,256 -o {output}"
     );
     let child = bench.command(&line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_for_handler(&child, signal);
+    // Most of the time, the run has begun then; there is nothing of its output before its end.
+    std::thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
     let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
@@ -46,4 +48,29 @@ fn ends(signal: &str, code: i32, reductions: &str, output: &str) {
     assert_eq!(stderr, "framefold: 'long.raw': the run was cancelled\n");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(bench.names(), ["long.raw"]);
+}
+
+/// Waits until the process handles this signal.
+#[cfg(target_os = "linux")]
+fn wait_for_handler(child: &Child, signal: &str) {
+    let number = match signal {
+        "-HUP" => 1,
+        "-INT" => 2,
+        _ => 15,
+    };
+    let begin = Instant::now();
+    let handles = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() >> (number - 1) & 1 == 1
+    };
+    while !handles() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not handle {signal}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn wait_for_handler(_child: &Child, _signal: &str) {
+    std::thread::sleep(Duration::from_secs(1));
 }

@@ -2,7 +2,7 @@
 
 use crate::support::Bench;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,12 @@ impl Drop for Running {
     }
 }
 
+/// What an attempt with a port of its own gives: with another one if that was taken meanwhile.
+fn with_port<T>(attempt: impl Fn(u16) -> Option<T>) -> T {
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    (0..5).find_map(|_| attempt(free())).expect("a port")
+}
+
 #[test]
 fn the_link_is_the_first_line_and_how_to_reach_it_the_second() {
     let bench = Bench::new();
@@ -72,14 +78,17 @@ fn a_port_a_path_and_a_state() {
     let bench = Bench::new();
     bench.scan("scan.npy");
     std::fs::write(bench.path("state.json"), r#"{"version": 1}"#).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let line =
-        format!("view scan.npy --no-browser --port {port} --base-url /x/y --state state.json");
-    let running = Running::start(&bench, &line);
+    let line = |port| {
+        format!("view scan.npy --no-browser --port {port} --base-url /x/y --state state.json")
+    };
+    let (port, running) = with_port(|port| {
+        let running = Running::start(&bench, &line(port));
+        (!running.link.is_empty()).then_some((port, running))
+    });
     let expected = format!("http://127.0.0.1:{port}/x/y/?token=");
     assert!(running.link.starts_with(&expected), "{}", running.link);
     // The port is taken now.
-    let second = bench.call(&line);
+    let second = bench.call(&line(port));
     second.assert_failed(5, &["listen on", &port.to_string(), "choose another port"]);
 }
 
@@ -186,25 +195,30 @@ fn devices_and_pipes_are_refused_at_once() {
 fn it_goes_on_when_nobody_reads_more_than_the_link() {
     let bench = Bench::new();
     bench.scan("scan.npy");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    // The link fills what a pipe holds: the next line waits, until the reader has gone.
-    let link = format!("http://127.0.0.1:{port}/?token={}\n", "0".repeat(64));
-    writer.write_all(&vec![b'.'; (64 << 10) - link.len()]).unwrap();
-    let mut command = bench.command(&format!("view scan.npy --no-browser --port {port}"));
-    let mut child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
-    // With it goes the other copy of the writer.
-    drop(command);
-    let begin = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it does not listen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(500));
-    drop(reader);
-    std::thread::sleep(Duration::from_millis(500));
-    let ended = child.try_wait().unwrap();
-    let _ = child.kill();
-    child.wait().unwrap();
+    let ended = with_port(|port| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        // The link fills what a pipe holds: the next line waits, until the reader has gone.
+        let link = format!("http://127.0.0.1:{port}/?token={}\n", "0".repeat(64));
+        writer.write_all(&vec![b'.'; (64 << 10) - link.len()]).unwrap();
+        let mut command = bench.command(&format!("view scan.npy --no-browser --port {port}"));
+        let mut child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+        // With it goes the other copy of the writer.
+        drop(command);
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        if child.try_wait().unwrap().is_some() {
+            return None; // another program listens there
+        }
+        drop(reader);
+        std::thread::sleep(Duration::from_millis(500));
+        let ended = child.try_wait().unwrap();
+        let _ = child.kill();
+        child.wait().unwrap();
+        Some(ended)
+    });
     assert_eq!(ended, None);
 }

@@ -10,8 +10,9 @@ use framefold_view::{
     BackgroundState, Centre, ComPart, PatternChannel, PatternQuery, Picture, Query, ScanChannel,
     ScanQuery, Shape, Sign, Signed, State, Viewer, ViewerOptions, Wish,
 };
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Begins the pass, and waits for its end.
 fn warm(viewer: &Viewer) {
@@ -245,22 +246,21 @@ fn the_background_ends_with_the_viewer() {
 
 #[test]
 fn it_waits_for_answers_and_can_be_stopped() {
-    let case = slow(Duration::from_millis(2), &[15, 15]);
+    let (case, n_read) = slow(Duration::from_millis(10), &[15, 15]);
+    let n_read = || n_read.load(Ordering::SeqCst);
     case.viewer.warm();
     let query = Query::Pattern(PatternQuery {
         region: vec![Signed { shape: Shape::Point { y: 3.0, x: 4.0 }, sign: Sign::Plus }],
         ..Default::default()
     });
-    let begin = Instant::now();
     for _ in 0..5 {
         assert_eq!(answers(&case.viewer, &query, Wish::Fast).unwrap().len(), 1);
     }
-    // Not after all frames, which take 200 ms and more.
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    // Neither the answers nor the end come after all frames.
+    assert!(n_read() < 225, "{} frames", n_read());
     assert_eq!(case.viewer.background().state, BackgroundState::Working);
-    let begin = Instant::now();
     case.viewer.rest();
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(n_read() < 225, "{} frames", n_read());
     assert_eq!(case.viewer.background().state, BackgroundState::Stopped);
 }
 

@@ -7,6 +7,7 @@ use framefold::{Cancel, Dataset};
 use framefold_testkit::{MemoryOptions, MemorySource, Random, Values, random_values};
 use framefold_view::{Picture, Query, Shape, Sign, Signed, Viewer, ViewerOptions, Wish};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 pub const DTYPES: [DType; 12] = [
     DType::Bool,
@@ -51,15 +52,17 @@ pub fn case(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
     case_with(seed, dtype, nav, sig, ViewerOptions::default())
 }
 
-/// Frames of 8 × 8 uint16 that each take a while to read.
-pub fn slow(for_frame: std::time::Duration, nav: &[usize]) -> Case {
+/// Frames of 8 × 8 uint16 that each take a while to read, and how many of them were read.
+pub fn slow(for_frame: std::time::Duration, nav: &[usize]) -> (Case, Arc<AtomicUsize>) {
     let Case { viewer, data, nav, sig, dtype } = impatient(3, DType::U16, nav, &[8, 8]);
-    let source = Arc::new(Slow { source: viewer.dataset().source().clone(), for_frame });
+    let n_read = Arc::new(AtomicUsize::new(0));
+    let source = viewer.dataset().source().clone();
+    let source = Arc::new(Slow { source, for_frame, n_read: Arc::clone(&n_read) });
     let dataset = Dataset::try_new(source, Some(&nav), 0).unwrap();
     let patience = Some(std::time::Duration::ZERO);
     let options = ViewerOptions { patience, ..Default::default() };
     let viewer = Viewer::try_new("slow".into(), dataset, options).unwrap();
-    Case { viewer, data, nav, sig, dtype }
+    (Case { viewer, data, nav, sig, dtype }, n_read)
 }
 
 /// The same without patience: each answer begins with a preview.

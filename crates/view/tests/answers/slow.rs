@@ -3,13 +3,16 @@
 use framefold::Result;
 use framefold::core::{DataSource, DenseTile, FrameIndices, FrameReader, SigSlice, SourceInfo};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Waits for each frame.
+/// Waits for each frame, and counts them.
 #[derive(Debug)]
 pub struct Slow {
     pub source: Arc<dyn DataSource>,
     pub for_frame: Duration,
+    /// How many frames were asked for.
+    pub n_read: Arc<AtomicUsize>,
 }
 
 impl DataSource for Slow {
@@ -18,19 +21,20 @@ impl DataSource for Slow {
     }
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
-        Ok(Box::new(Reader { reader: self.source.reader()?, for_frame: self.for_frame }))
+        Ok(Box::new(Reader { reader: self.source.reader()?, slow: self }))
     }
 }
 
 struct Reader<'a> {
     reader: Box<dyn FrameReader + 'a>,
-    for_frame: Duration,
+    slow: &'a Slow,
 }
 
 impl FrameReader for Reader<'_> {
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
         let n = u32::try_from(frames.len()).unwrap_or(u32::MAX);
-        std::thread::sleep(self.for_frame * n);
+        self.slow.n_read.fetch_add(frames.len(), Ordering::SeqCst);
+        std::thread::sleep(self.slow.for_frame * n);
         self.reader.read(frames, sig)
     }
 
