@@ -65,7 +65,7 @@ def trusted_geometry(reading):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
-@odd("left out [0-9]+ files?")
+@odd("left out [0-9]+ files?", "does not say the scan")
 def test_python(ctx, entry, backend):
     path = real_data() / entry["file"]
     dataset = ctx.open(path, io_backend=backend)

@@ -20,6 +20,7 @@ pytestmark = [
         "by name could belong to this set",
         "several series belong to this .emi file",
         "does not say in which order its axes",
+        "does not say the scan",
         "the file has several images",
         "the header promises .* frames",
         "the series was stopped",

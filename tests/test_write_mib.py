@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,26 @@ def test_what_is_no_frame_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"frame of shape \(64,\), expected two axes"):
         write_mib(tmp_path / "scan.mib", rows, (2, 2), depth=6)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("n_frames", "per_trigger", "shape"),
+    [(9, 9, (9,)), (8, 8, (8,)), (8, 4, (2, 4)), (8, 1, (8,)), (9, 1, (3, 3))],
+)
+def test_scans_of_triggers(
+    tmp_path: Path, n_frames: int, per_trigger: int, shape: tuple[int, ...]
+) -> None:
+    write_mib(tmp_path / "scan", counts((n_frames, 1, 64, 64), 12), depth=12, scan_in_hdr=False)
+    path = tmp_path / "scan.hdr"
+    said = "Frames per Trigger (Number):\t"
+    text = path.read_text(encoding="latin-1")
+    assert f"{said}1\n" in text
+    path.write_text(text.replace(f"{said}1", f"{said}{per_trigger}"), encoding="latin-1")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dataset = ff.Context().open(path)
+    assert tuple(dataset.shape.nav) == shape
+    told = [str(warning.message) for warning in caught]
+    assert ["3 x 3" in text and "give its nav_shape" in text for text in told] == [True] * (
+        (n_frames, per_trigger) == (9, 1)
+    )

@@ -243,6 +243,7 @@ TESTS = {
         "test_hdf5_chosen.py::test_what_a_link_leads_to_is_not_replaced_by_something_else",
         "test_hdf5_chosen.py::test_a_link_to_what_is_there_but_outside",
         "test_hdf5_dialects.py::test_hyperspy_axes",
+    "mib": ("test_write_mib.py::test_scans_of_triggers",),
     ),
     "dm: one file": ("test_vendor_formats.py::test_dm_in_either_order",),
     "dm: either": ("test_vendor_formats.py::test_dm_stacks",),

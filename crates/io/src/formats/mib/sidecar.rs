@@ -104,8 +104,9 @@ impl Sidecar {
 
     /// The scan shape for `n_frames` frames, which are what is really there.
     ///
-    /// The scan that the file names, if the frames fit it; else triggers × frames per trigger,
-    /// if that makes a grid; else a square, if the number of frames is one; else one axis.
+    /// The scan that the file names, if the frames fit it; else triggers × frames per trigger, if
+    /// there are several of each, or one axis of a single trigger; else a square, if the number of
+    /// frames is one; else one axis. A square is a guess, and is said where triggers are named.
     pub(super) fn nav_shape(&self, n_frames: u64) -> NavSuggestion {
         let mut warnings = Vec::new();
         if let Some(expected) = self.n_frames.filter(|&n| n != 0 && n != n_frames) {
@@ -140,17 +141,27 @@ impl Sidecar {
             };
         }
         let (shape, origin) = guess(n_frames);
+        if let (Some(frames), [rows, columns]) = (self.per_trigger, shape.as_slice()) {
+            warnings.push(format!(
+                "the .hdr file does not say the scan, but {frames} frames per trigger; the \
+                 {n_frames} frames are taken as {rows} x {columns} positions, as their number is a \
+                 square; if they are another scan, give its nav_shape"
+            ));
+        }
         NavSuggestion { shape, origin, warnings }
     }
 
-    /// Rows that were triggered one by one. One frame per trigger, or a single trigger, tells
-    /// nothing about rows.
+    /// Rows that were triggered one by one, or the only one. One frame per trigger tells nothing
+    /// about rows.
     fn trigger_grid(&self, n_frames: u64) -> Option<Vec<usize>> {
-        let columns = self.per_trigger.filter(|&n| n > 1 && n < n_frames)?;
+        let columns = self.per_trigger.filter(|&n| n > 1)?;
         // An aborted scan: the acquisition that was meant is known.
         let meant = self.n_frames.filter(|&n| n > n_frames && n / MAX_SCAN_PER_FRAME <= n_frames);
         let total = [meant, Some(n_frames)].into_iter().flatten().find(|n| n % columns == 0)?;
-        to_shape(&[total / columns, columns])
+        match total / columns {
+            1 => to_shape(&[columns]),
+            rows => to_shape(&[rows, columns]),
+        }
     }
 }
 
@@ -269,8 +280,8 @@ mod tests {
         let text =
             b"HDR,\t\r\nFrames per Trigger (Number):\tmany\r\nScanX:\t-4\r\nScanY:\t2\r\nEnd\t";
         for len in 3..text.len() {
-            let parsed = Sidecar::parse(&text[..len]).unwrap();
-            assert_eq!(parsed.nav_shape(9).shape, [3, 3], "{len}");
+            let suggestion = Sidecar::parse(&text[..len]).unwrap().nav_shape(9);
+            assert_eq!((suggestion.shape, suggestion.warnings.len()), (vec![3, 3], 0), "{len}");
         }
     }
 
@@ -290,7 +301,7 @@ mod tests {
         assert_eq!(shape("ScanX:\t18446744073709551615\r\nScanY:\t2", 9), (vec![3, 3], 1));
         assert_eq!(
             shape("Frames in Acquisition:\t100\r\nFrames per Trigger:\t1", 9),
-            (vec![3, 3], 1)
+            (vec![3, 3], 2)
         );
     }
 
@@ -309,11 +320,27 @@ mod tests {
         // More than announced, and no whole rows announced.
         assert_eq!(shape(&lines(32, 16), 48), (vec![3, 16], 1));
         assert_eq!(shape(&lines(60, 16), 48), (vec![3, 16], 1));
-        // One frame per trigger, or one trigger: no grid.
-        assert_eq!(shape(&lines(64, 1), 64), (vec![8, 8], 0));
+        // One trigger: one axis, and no square.
         assert_eq!(shape(&lines(8, 8), 8), (vec![8], 0));
-        assert_eq!(shape(&lines(0, 7), 64), (vec![8, 8], 0));
-        assert_eq!(shape(&lines(u64::MAX, 15), 64), (vec![8, 8], 1));
+        assert_eq!(shape(&lines(9, 9), 9), (vec![9], 0));
+        assert_eq!(shape(&lines(16, 16), 9), (vec![16], 1));
+    }
+
+    /// The frames per trigger do not say the scan there, and a square may be another one.
+    #[test]
+    fn squares_that_are_guessed_beside_triggers_are_told() {
+        let lines = |n: u64, per: u64| {
+            format!("Frames in Acquisition (Number):\t{n}\r\nFrames per Trigger (Number):\t{per}")
+        };
+        assert_eq!(shape(&lines(64, 1), 64), (vec![8, 8], 1));
+        assert_eq!(shape(&lines(8, 1), 8), (vec![8], 0));
+        assert_eq!(shape(&lines(1, 1), 1), (vec![1], 0));
+        assert_eq!(shape(&lines(0, 7), 64), (vec![8, 8], 1));
+        assert_eq!(shape(&lines(u64::MAX, 15), 64), (vec![8, 8], 2));
+        let told = sidecar(&lines(64, 1)).nav_shape(64).warnings.join("");
+        for part in ["1 frames per trigger", "64 frames", "8 x 8", "nav_shape"] {
+            assert!(told.contains(part), "{told}");
+        }
     }
 
     #[test]

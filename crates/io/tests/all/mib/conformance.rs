@@ -111,7 +111,10 @@ fn the_scan_shape_comes_from_the_sidecar_or_the_number_of_frames() {
     assert_eq!(nav(scan), [2, 4], "ScanX and ScanY");
     let older = "rosettasciio/Merlin_navigation4x2_ROI/002_4x2_6bit_roi128.mib";
     assert_eq!(nav(older), [8], "one frame per trigger");
-    assert_eq!(nav("read_mib/ROI/Single_9_Frames_CounterDepth_6_Rows_64.mib"), [3, 3]);
+    let single = "read_mib/ROI/Single_9_Frames_CounterDepth_6_Rows_64.mib";
+    assert_eq!(nav(single), [9], "one trigger");
+    let square = "read_mib/ROI/Quad_9_Frames_CounterDepth_6_Rows_64.mib";
+    assert_eq!(nav(square), [3, 3], "one frame per trigger, and a square");
 }
 
 /// How alike two images are: 1 for the same up to scale.
