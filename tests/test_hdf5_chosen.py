@@ -8,6 +8,7 @@ from test_hdf5 import read, values
 
 import framefold as ff
 from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
+from framefold.warnings import DataSetWarning
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
@@ -204,3 +205,58 @@ def test_only_what_is_cut_short_is_called_so(tmp_path, version):
     with pytest.raises(FramefoldError) as caught:
         ff.Context().open(path)
     assert "cut short" not in str(caught.value)
+
+
+def names_of(path, **arrays):
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file[name.replace("__", "/")] = array
+    return path
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("a", "g__b"), ("g__b", "z"), ("g__h__b", "g__z"), ("a__data", "z__data"), ("x10", "x9")],
+)
+def test_of_several_as_large_the_first_by_name_is_taken_and_said(tmp_path, first, second):
+    """Those in a group stand where the group does, whichever was written first."""
+    arrays = {second: values((6, 4, 4), "u2"), first: values((2, 3, 4, 4), "u1")}
+    path = names_of(tmp_path / "a.h5", **arrays)
+    taken, other = (name.replace("__", "/") for name in (first, second))
+    said = rf"'{taken}' \[2, 3, 4, 4\], but '{other}' \[6, 4, 4\] is as large.*ds_path"
+    with pytest.warns(DataSetWarning, match=said):
+        dataset = ff.Context().open(path)
+    assert dataset.meta["data set"] == f"/{taken}"
+    assert np.array_equal(read(dataset), arrays[first])
+    named = ff.Context().load("hdf5", path, ds_path=other)
+    assert tuple(named.shape) == (6, 4, 4)
+
+
+def test_of_hyperspys_signals_that_are_as_large_it_is_said_too(tmp_path):
+    array = values((2, 3, 4, 4), "u2")
+    path = names_of(tmp_path / "a.h5", Experiments__b__data=array, Experiments__a__data=array + 1)
+    with pytest.warns(DataSetWarning, match="'Experiments/b/data'.*is as large"):
+        dataset = ff.Context().open(path)
+    assert dataset.meta["data set"] == "/Experiments/a/data"
+
+
+def test_other_names_of_what_is_taken_are_no_other_data(tmp_path):
+    array = values((2, 3, 4, 4), "u2")
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["data"] = array
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["entry/data"] = array
+        file["again"] = file["entry/data"]
+        file["soft"] = h5py.SoftLink("/entry/data")
+    assert np.array_equal(read(ff.Context().open(tmp_path / "a.h5")), array)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["external"] = h5py.ExternalLink("frames.h5", "data")
+    with pytest.warns(DataSetWarning, match="'external'.* is as large"):
+        ff.Context().open(tmp_path / "a.h5")
+
+
+def test_an_empty_signal_of_hyperspy_is_not_replaced_by_something_else(tmp_path):
+    frames = values((2, 3, 4, 4), "u2")
+    path = names_of(tmp_path / "a.h5", Experiments__a__data=frames[:0], other=frames)
+    with pytest.raises(BadFileError, match="there is nothing in it"):
+        ff.Context().open(path)

@@ -247,6 +247,7 @@ TESTS = {
     ),
     "dm: one file": ("test_vendor_formats.py::test_dm_in_either_order",),
     "dm: either": ("test_vendor_formats.py::test_dm_stacks",),
+        "test_hdf5_chosen.py::test_of_several_as_large_the_first_by_name_is_taken_and_said",
     "k2is": ("test_vendor_formats.py::test_k2is",),
     "ser": ("test_vendor_formats.py::test_ser",),
     "frms6": (

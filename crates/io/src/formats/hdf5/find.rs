@@ -11,7 +11,7 @@ use crate::options::OpenOptions;
 use crate::options::{DS_PATH, SIG_DIMS};
 use framefold_core::{Error, ErrorKind, Result, checked_product};
 use hdf5_reader::group::Group;
-use hdf5_reader::{Attribute, Dataset};
+use hdf5_reader::{Attribute, Dataset, Storage};
 use std::collections::{BTreeMap, HashSet};
 
 /// Groups within groups beyond this are not looked into.
@@ -39,11 +39,13 @@ pub(super) struct Found {
     pub(super) sig_axes: Option<Vec<usize>>,
     /// What else there is that could hold frames, where it was chosen by its size.
     pub(super) others: Option<String>,
+    /// That its size did not decide, where others are as large.
+    pub(super) warning: Option<String>,
 }
 
 impl Found {
     fn one(dialect: &'static str, path: String) -> Self {
-        Found { dialect, parts: vec![(path, None)], sig_axes: None, others: None }
+        Found { dialect, parts: vec![(path, None)], sig_axes: None, others: None, warning: None }
     }
 }
 
@@ -90,14 +92,15 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
     }
     let all = Listing::of(library)?;
     let fewest = if options.count(&SIG_DIMS) == Some(1) { 1 } else { 2 };
-    let chosen = if let Some(stack) = all.largest(3) {
-        Found::one(dialect(library, &stack), stack)
+    let by_size = |n_axes| all.by_size(n_axes, |path| dialect(library, path));
+    let chosen = if let Some(stack) = by_size(3) {
+        stack
     } else if let Some(frames) = all.frame_by_frame()? {
         frames
     } else if let Some((path, _)) = default {
         Found::one("NeXus", path)
-    } else if let Some(path) = all.largest(fewest) {
-        Found::one(dialect(library, &path), path)
+    } else if let Some(found) = by_size(fewest) {
+        found
     } else {
         return Err(all.leads_nowhere().unwrap_or_else(|| all.nothing_fits()));
     };
@@ -180,15 +183,18 @@ fn framefold(library: &Library) -> Option<Found> {
 /// HyperSpy: the largest `Experiments/*/data`, with axes that know what they are.
 fn hyperspy(library: &Library) -> Result<Option<Found>> {
     let Some(experiments) = library.group("Experiments") else { return Ok(None) };
-    let mut best: Option<(u64, String)> = None;
+    let mut all = Listing::default();
     for group in experiments.groups().map_err(|error| translate(&error))? {
         let Ok(dataset) = group.dataset("data") else { continue };
-        let cells = dataset.num_elements().unwrap_or(0);
-        if super::dtype::is_numeric(&dataset) && best.as_ref().is_none_or(|best| cells > best.0) {
-            best = Some((cells, format!("Experiments/{}/data", group.name())));
-        }
+        let file = file_of(group.storage());
+        all.add(file, &dataset, format!("Experiments/{}/data", group.name()), false);
     }
-    Ok(best.map(|(_, path)| with_axes(library, Found::one("HyperSpy", path))))
+    let empty = || {
+        let entry = all.found.iter().find(|entry| entry.numeric)?;
+        Some(Found::one("HyperSpy", entry.path.clone()))
+    };
+    let found = all.by_size(0, |_| "HyperSpy").or_else(empty);
+    Ok(found.map(|found| with_axes(library, found)))
 }
 
 /// Delmic: the acquisition with the most frames, or those of its positions; never the preview.
@@ -199,7 +205,7 @@ fn acquisitions(library: &Library) -> Result<Option<Found>> {
     let mut all = Listing::default();
     for path in delmic::images(library) {
         match library.dataset(&path) {
-            Ok((dataset, _)) => all.add(&dataset, path, false),
+            Ok((dataset, owner)) => all.add(file_of(owner.file.storage()), &dataset, path, false),
             // An acquisition without an image.
             Err(error) if error.kind() == ErrorKind::InvalidArgument => {}
             Err(error) => return Err(error),
@@ -208,11 +214,12 @@ fn acquisitions(library: &Library) -> Result<Option<Found>> {
     let candidates = all.found.iter().filter(|entry| entry.is_candidate() && entry.shape.len() > 2);
     let images: Vec<_> = candidates.map(|e| (e.path.as_str(), e.shape.as_slice())).collect();
     let Some(paths) = delmic::choose(library, &images) else { return Ok(None) };
-    if let Ok((preview, _)) = library.dataset(delmic::PREVIEW) {
-        all.add(&preview, delmic::PREVIEW.to_owned(), false);
+    if let Ok((preview, owner)) = library.dataset(delmic::PREVIEW) {
+        let file = file_of(owner.file.storage());
+        all.add(file, &preview, delmic::PREVIEW.to_owned(), false);
     }
     let parts = paths.into_iter().map(|path| (path, None)).collect();
-    let found = Found { dialect: delmic::NAME, parts, sig_axes: None, others: None };
+    let found = Found { dialect: delmic::NAME, parts, sig_axes: None, others: None, warning: None };
     let found = if found.parts.len() == 1 { with_axes(library, found) } else { found };
     Ok(Some(Found { others: all.others(&found), ..found }))
 }
@@ -261,6 +268,7 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
         parts,
         sig_axes: None,
         others: None,
+        warning: None,
     }))
 }
 
@@ -307,6 +315,8 @@ struct Listing {
 
 struct Entry {
     path: String,
+    /// The file it is in and its address there: several names may lead to it.
+    place: (usize, u64),
     cells: u64,
     shape: Vec<u64>,
     numeric: bool,
@@ -323,14 +333,14 @@ impl Listing {
     }
 
     fn walk(&mut self, library: &Library, group: &Group, path: &str, depth: usize) -> Result<()> {
-        let file = std::ptr::from_ref(group.storage()).addr();
+        let file = file_of(group.storage());
         if depth > DEEPEST || !self.seen.insert((file, group.address())) {
             return Ok(());
         }
         let of_sample = attribute_text(group, "NX_class").as_deref() == Some("NXsample");
         let (groups, datasets) = group.members().map_err(|error| translate(&error))?;
         for dataset in datasets {
-            self.add(&dataset, format!("{path}{}", dataset.name()), of_sample);
+            self.add(file, &dataset, format!("{path}{}", dataset.name()), of_sample);
         }
         for group in groups {
             if self.seen.len() < MOST_OBJECTS {
@@ -346,7 +356,9 @@ impl Listing {
             }
             let path = format!("{path}{name}");
             match library.dataset(&path) {
-                Ok((dataset, _)) => self.add(&dataset, path, of_sample),
+                Ok((dataset, owner)) => {
+                    self.add(file_of(owner.file.storage()), &dataset, path, of_sample);
+                }
                 Err(error) => match library.group_behind(&path) {
                     Some(group) if self.seen.len() < MOST_OBJECTS => {
                         self.walk(library, &group, &format!("{path}/"), depth + 1)?;
@@ -362,18 +374,40 @@ impl Listing {
         Ok(())
     }
 
-    fn add(&mut self, dataset: &Dataset, path: String, of_sample: bool) {
+    fn add(&mut self, file: usize, dataset: &Dataset, path: String, of_sample: bool) {
         if self.found.len() < MOST_OBJECTS {
-            self.found.push(Entry { of_sample, ..Entry::new(dataset, path) });
+            self.found.push(Entry { of_sample, ..Entry::new(file, dataset, path) });
         }
     }
 
-    /// The one with the most elements, of those with at least so many axes.
-    fn largest(&self, n_axes: usize) -> Option<String> {
+    /// Those with the most elements, of those with at least so many axes, in the order of their
+    /// names: those in a group stand where the group does.
+    fn largest(&self, n_axes: usize) -> Vec<&Entry> {
         let fits = |entry: &&Entry| entry.shape.len() >= n_axes && entry.is_candidate();
-        // The first one, where several are as large.
-        let largest = self.found.iter().filter(fits).rev().max_by_key(|entry| entry.cells);
-        largest.map(|entry| entry.path.clone())
+        let most = self.found.iter().filter(fits).map(|entry| entry.cells).max();
+        let as_large = |entry: &&Entry| Some(entry.cells) == most;
+        let mut largest: Vec<&Entry> = self.found.iter().filter(fits).filter(as_large).collect();
+        largest.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        largest
+    }
+
+    /// The first of the largest.
+    fn by_size(&self, n_axes: usize, dialect: impl Fn(&str) -> &'static str) -> Option<Found> {
+        let largest = self.largest(n_axes);
+        let (first, rest) = largest.split_first()?;
+        let as_large: Vec<_> = rest.iter().filter(|entry| entry.place != first.place).collect();
+        let warning = as_large.first().map(|second| {
+            let more = match as_large.len() {
+                1 => String::new(),
+                n => format!(" (and {} more)", n - 1),
+            };
+            format!(
+                "the frames are those of '{}' {:?}, but '{}' {:?}{more} is as large: name the data \
+                 set by ds_path",
+                first.path, first.shape, second.path, second.shape
+            )
+        });
+        Some(Found { warning, ..Found::one(dialect(&first.path), first.path.clone()) })
     }
 
     /// The error that what a link leads to may be the frames.
@@ -417,7 +451,7 @@ impl Listing {
             .with_hint("name one of them by ds_path"));
         }
         let parts = frames.iter().map(|(_, entry)| (entry.path.clone(), None)).collect();
-        Ok(Some(Found { dialect: "TopSpin", parts, sig_axes: None, others: None }))
+        Ok(Some(Found { dialect: "TopSpin", parts, sig_axes: None, others: None, warning: None }))
     }
 
     /// What could hold frames besides these: stacks, and images if one of those was chosen.
@@ -446,12 +480,15 @@ impl Listing {
     }
 
     fn nothing_fits(&self) -> Error {
-        if let Some(row) = self.largest(1) {
-            return Error::unsupported(format!("the largest data set, '{row}', has one axis"))
-                .with_hint(format!(
-                    "use sig_dims=1, or name another one by ds_path; there are {}",
-                    self.names(MOST_NAMED)
-                ));
+        if let Some(row) = self.largest(1).first() {
+            return Error::unsupported(format!(
+                "the largest data set, '{}', has one axis",
+                row.path
+            ))
+            .with_hint(format!(
+                "use sig_dims=1, or name another one by ds_path; there are {}",
+                self.names(MOST_NAMED)
+            ));
         }
         let names = self.names(MOST_NAMED);
         let error = Error::unsupported("the file has no data set of numbers that could be frames");
@@ -462,14 +499,20 @@ impl Listing {
     }
 }
 
+/// What tells an open file from others.
+fn file_of(storage: &dyn Storage) -> usize {
+    std::ptr::from_ref(storage).addr()
+}
+
 impl Entry {
-    fn new(dataset: &Dataset, path: String) -> Self {
+    fn new(file: usize, dataset: &Dataset, path: String) -> Self {
         let shape = dataset.shape().to_vec();
         let lens: Vec<usize> =
             shape.iter().map(|&len| usize::try_from(len).unwrap_or(usize::MAX)).collect();
         let cells = checked_product(&lens).unwrap_or(0);
         let numeric = super::dtype::is_numeric(dataset);
-        Entry { path, cells, shape, numeric, of_sample: false }
+        let place = (file, dataset.address());
+        Entry { path, place, cells, shape, numeric, of_sample: false }
     }
 
     /// Whether it may hold frames.

@@ -124,7 +124,8 @@ impl Frames {
         let mut details = details(found, &arrays);
         details.extend(said.others);
         details.extend(packed.details());
-        warnings.extend(said.warning.into_iter().chain(packed.warning()));
+        warnings
+            .extend(found.warning.clone().into_iter().chain(said.warning).chain(packed.warning()));
         Ok(Frames {
             arrays,
             frames,
