@@ -258,3 +258,23 @@ def test_the_number_of_cores_changes_nothing(ctx, dataset):
     assert ctx.explain(dataset, Sums()) == before
     assert dataset.initialize(ctx.executor) is dataset
     assert dataset.check_valid()
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_schemes_tell_what_their_tiles_are_for(executor):
+    class Tells(UDF):
+        def get_result_buffers(self):
+            return {"intent": self.buffer("single", dtype="U9")}
+
+        def merge(self, dest, src):
+            dest.intent[:] = src.intent
+
+        def tell(self, data):
+            self.results.intent[:] = self.meta.tiling_scheme.intent
+
+    methods = ("tile", "frames", "frame", "partition")
+    udfs = [type("Told", (Tells,), {f"process_{method}": Tells.tell})() for method in methods]
+    with ff.Context.make_with(executor) as ctx:
+        results = ctx.run_udf(ctx.load("memory", data=DATA, sig_dims=2), udfs)
+    told = [str(result["intent"].data[0]) for result in results]
+    assert told == ["tile", "frame", "frame", "partition"]

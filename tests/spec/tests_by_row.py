@@ -166,7 +166,10 @@ TESTS = {
         "test_backend.py::test_environment",
         "test_backend.py::test_a_worker_knows_its_own_device",
     ),
-    "tiling_scheme, tiling_scheme_idx": ("test_meta.py::test_meta_in_every_hook",),
+    "tiling_scheme, tiling_scheme_idx": (
+        "test_meta.py::test_meta_in_every_hook",
+        f"{_HERE}::test_schemes_tell_what_their_tiles_are_for",
+    ),
     "sig_slice": (f"{_HERE}::test_the_main_side_has_numpy_and_the_whole_frame",),
     "coordinates": (f"{_HERE}::test_the_main_side_has_numpy_and_the_whole_frame",),
     "device_class, array_backend, threads_per_worker": (

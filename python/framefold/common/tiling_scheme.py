@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
+
+#: Whether tiles are parts of frames, whole frames, or whole partitions.
+Intent = Literal["tile", "frame", "partition"]
 
 
 class TilingScheme:
@@ -22,12 +26,21 @@ class TilingScheme:
         The shape of the data set.
     depth
         The largest number of frames in a tile.
+    intent
+        What tiles are for, if that is known: ``'tile'``, ``'frame'`` or ``'partition'``.
     """
 
-    def __init__(self, tile_shape: tuple[int, ...], dataset_shape: Shape, depth: int) -> None:
+    def __init__(
+        self,
+        tile_shape: tuple[int, ...],
+        dataset_shape: Shape,
+        depth: int,
+        intent: Intent | None = None,
+    ) -> None:
         self._tile_shape = tuple(tile_shape)
         self._dataset_shape = dataset_shape
         self._depth = depth
+        self._intent = intent
         sig = tuple(dataset_shape.sig)
         grid = tuple(-(-length // tile) for length, tile in zip(sig, tile_shape, strict=True))
         self._slices = []
@@ -40,9 +53,11 @@ class TilingScheme:
             self._slices.append(Slice(origin, Shape(extent, sig_dims=len(extent))))
 
     @classmethod
-    def make_for_shape(cls, tileshape: Shape, dataset_shape: Shape) -> TilingScheme:
+    def make_for_shape(
+        cls, tileshape: Shape, dataset_shape: Shape, intent: Intent | None = None
+    ) -> TilingScheme:
         """The scheme for tiles of a shape: number of frames, then signal axes."""
-        return cls(tuple(tileshape.sig), dataset_shape, tileshape[0])
+        return cls(tuple(tileshape.sig), dataset_shape, tileshape[0], intent)
 
     @property
     def slices(self) -> list[tuple[int, Slice]]:
@@ -68,6 +83,14 @@ class TilingScheme:
     def depth(self) -> int:
         """The largest number of frames in a tile."""
         return self._depth
+
+    @property
+    def intent(self) -> Intent | None:
+        """How the UDF processes the data: ``'tile'``, ``'frame'`` or ``'partition'``.
+
+        ``process_frames`` gets frames, too. None if the scheme was not made for a UDF.
+        """
+        return self._intent
 
     def __getitem__(self, index: int) -> Slice:
         return self._slices[index]

@@ -21,7 +21,7 @@ from framefold.arrays.formats import Formats, asked_for, layout
 from framefold.common._telling import tell_of
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.shape import Shape, n_selected
-from framefold.common.tiling_scheme import TilingScheme
+from framefold.common.tiling_scheme import Intent, TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError, MissingMergeError
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf.engine.preprocessed import MainSideState
 
+#: What tiles are for, by the method that gets them.
+INTENTS: dict[str, Intent] = {
+    "tile": "tile",
+    "frames": "frame",
+    "frame": "frame",
+    "partition": "partition",
+}
 Declared = tuple[str, str, tuple[int, ...], str, int, str | None]
 #: Method, preferred dtype, tile depth, tile size in bytes, the engine's layout, and the most
 #: frames that a tile may have.
@@ -358,7 +365,8 @@ class RunDescription:
         self.bridge = bridge
         self.n_partitions = n_partitions
         self.tile_shape = tile_shape
-        self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
+        intent = INTENTS[bridge.method]
+        self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth, intent)
         #: What partitions know of the run, by the array format that they get, and whether on a
         #: device.
         self._metas: dict[tuple[str, bool], UDFMeta] = {}
@@ -370,7 +378,7 @@ class RunDescription:
         self.device_scheme = self.tiling_scheme
         if bridge.device_depth is not None:
             deeper = max(depth, bridge.device_depth * len(self.slice_shapes))
-            self.device_scheme = TilingScheme(tile_shape, bridge.shape, deeper)
+            self.device_scheme = TilingScheme(tile_shape, bridge.shape, deeper, intent)
         self.compiled = compiled.Code()
 
     @property
