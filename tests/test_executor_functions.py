@@ -13,6 +13,7 @@ from shared_contexts import shared
 
 import framefold as ff
 from framefold.common.executor import JobCancelledError, JobExecutor
+from framefold.common.scheduler import Worker, WorkerSet
 from framefold.common.threading import allowed_threads, set_num_threads
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
 from framefold.executor.inline import InlineJobExecutor
@@ -30,6 +31,9 @@ def test_functions_are_called_here(name):
         assert executor.run_each_host(os.getpid) == {platform.node(): os.getpid()}
         (worker,) = executor.get_available_workers()
         assert (worker.host, worker.n_threads >= 1) == (platform.node(), True)
+        assert executor.get_available_workers().has_cpu() == [worker]
+        assert executor.get_available_workers().has_cuda() == []
+        assert executor.ensure_sync() is executor
         if name == "processes":
             with pytest.raises(UnsupportedError, match="early_setup=function"):
                 executor.run_each_worker(os.getpid)
@@ -46,7 +50,7 @@ def test_functions_on_dask():
         assert executor.map(abs, iter([-1, 2])) == [1, 2]
         workers = executor.get_available_workers()
         assert {worker.name for worker in workers} == {"default-cpu-0", "default-cpu-1"}
-        assert all(worker.resources["CPU"] == 1 for worker in workers)
+        assert workers.has_cpu() == workers
         pids = executor.run_each_worker(os.getpid)
         assert pids.keys() == {worker.name for worker in workers}
         assert len({os.getpid(), *pids.values()}) == 3
@@ -146,3 +150,15 @@ def test_resources_of_formats():
     for formats, allowed in [((("numpy",), ("cupy",)), None), ((("numpy",),), "cupy")]:
         with pytest.raises(ValueError, match=r"in common|one by one"):
             get_resources_for_backends(formats, allowed)
+
+
+def test_workers_are_sorted_out_by_what_they_have():
+    cpu, cuda = Worker("a", "one", 4, {"CPU": 1}), Worker("b", "two", 1, {"CUDA": 1})
+    workers = WorkerSet([cpu, cuda])
+    assert (workers.has_cpu(), workers.has_cuda()) == ([cpu], [cuda])
+    assert (workers.names(), workers.hosts()) == (["a", "b"], {"one", "two"})
+    assert workers.get_by_host("two").example() == cuda
+    assert workers.group_by_host() == [[cpu], [cuda]]
+    assert workers.concurrency() == sum(worker.nthreads for worker in workers) == 5
+    assert workers.has_threaded_workers()
+    assert workers.filter(lambda worker: worker.n_threads == 1).workers == [cuda]

@@ -245,7 +245,7 @@ for package, name in ((libertem, "nothing"), (libertem.udf, "nothing"), (liberte
         assert "framefold" in str(error), error
     else:
         raise AssertionError(package)
-for name in "udf.nothing", "common.scheduler", "web.server":
+for name in "udf.nothing", "common.snooze", "web.server":
     try:
         importlib.import_module("libertem." + name)
     except ModuleNotFoundError as error:

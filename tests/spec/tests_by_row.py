@@ -33,6 +33,7 @@ TESTS = {
     "functions on workers": (
         "test_executor_functions.py::test_functions_are_called_here",
         "test_executor_functions.py::test_functions_on_dask",
+        "test_executor_functions.py::test_workers_are_sorted_out_by_what_they_have",
     ),
     "JobCancelledError": (
         "test_executor_functions.py::test_runs_that_are_stopped_raise_what_scripts_catch",

@@ -1,7 +1,8 @@
 """Executors, under the module path of the reference system."""
 
+from framefold.common.scheduler import WorkerInfo
 from framefold.exceptions import UDFRunCancelled
-from framefold.executor.base import JobExecutor, WorkerInfo
+from framefold.executor.base import JobExecutor
 
 __all__ = ["JobCancelledError", "JobExecutor", "WorkerInfo"]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from framefold.common._integers import whole
 from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
+from framefold.common.scheduler import WorkerInfo, WorkerSet
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -53,16 +54,6 @@ class Place(Protocol):
 
     def close(self) -> None:
         """Release what the worker has, whichever thread it was."""
-
-
-class WorkerInfo(NamedTuple):
-    """A worker, as :meth:`JobExecutor.get_available_workers` tells of it."""
-
-    name: str
-    host: str
-    n_threads: int
-    #: Tags of Dask.
-    resources: Mapping[str, float]
 
 
 class JobExecutor:
@@ -150,10 +141,15 @@ class JobExecutor:
         """What a function returns on one worker of each host, by host."""
         return {platform.node(): fn(*args, **kwargs)}
 
-    def get_available_workers(self) -> list[WorkerInfo]:
+    def get_available_workers(self) -> WorkerSet:
         """The workers that functions can be called on: this process, unless there are others."""
         n_threads = max(1, available_cores() if self.threads is None else self.threads)
-        return [WorkerInfo("main", platform.node(), n_threads, {})]
+        tags = {"CPU": 1, "compute": 1, "ndarray": 1}
+        return WorkerSet([WorkerInfo("main", platform.node(), n_threads, tags)])
+
+    def ensure_sync(self) -> JobExecutor:
+        """The executor itself: there is no other kind."""
+        return self
 
     def close(self) -> None:
         """Release what the executor holds, and the pinned memory that stays for later runs."""
@@ -166,6 +162,10 @@ class JobExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+#: The name of the reference for what all executors are.
+BaseJobExecutor = JobExecutor
 
 
 def check_seconds(**limits: float | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framefold.arrays.cuda.placement import Workers, devices_by_default
 from framefold.common._ending import at_end, is_ending, too_late
 from framefold.common.cores import available_cores
+from framefold.common.scheduler import WorkerInfo, WorkerSet
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
@@ -24,7 +25,6 @@ from framefold.executor._tasks import active
 from framefold.executor.base import (
     Crew,
     JobExecutor,
-    WorkerInfo,
     cannot_be_pickled,
     check_main_process_gpu,
     check_seconds,
@@ -270,9 +270,9 @@ class DaskJobExecutor(JobExecutor):
         found = self._each(fn, args, kwargs, lambda worker: worker.host)
         return {worker.host: value for worker, value in found}
 
-    def get_available_workers(self) -> list[WorkerInfo]:
+    def get_available_workers(self) -> WorkerSet:
         """The workers that there are now."""
-        return list(self._workers().values())
+        return WorkerSet(self._workers().values())
 
     def _each(
         self,
