@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from vendor_files import write_dm
 
 import framefold as ff
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
@@ -361,3 +363,19 @@ def test_analyses_of_ones_own_and_by_name(ctx, ds, data):
         assert Analysis.get_analysis_by_type(name) is getattr(analysis, cls)
     with pytest.raises(InvalidArgumentError, match="no analysis 'NOTHING'"):
         Analysis.get_analysis_by_type("NOTHING")
+
+
+def test_classes_of_single_files_and_stacks_of_dm(ctx, tmp_path):
+    from framefold.io.dataset.dm import DMDataSet, StackedDMDataSet
+    from framefold.io.dataset.dm_single import SingleDMDataSet
+
+    path = str(tmp_path / "a.dm4")
+    write_dm(path, np.zeros((8, 6), np.uint16))
+    for cls, given in ((SingleDMDataSet, {"path": path}), (StackedDMDataSet, {"files": [path]})):
+        for dataset in (
+            ctx.load("dm", **given),
+            pickle.loads(pickle.dumps(ctx.load("dm", **given))),
+        ):
+            assert type(dataset) is cls
+            assert isinstance(dataset, DMDataSet)
+    assert type(ctx.open(path)) is SingleDMDataSet

@@ -65,7 +65,16 @@ def _load_as(
         options = {**_named(filetype, args[1:], options), **options}
     known_formats(filetype)  # those of packages, too, if they may be needed
     engine, how = open_files(filetype, args[0], options)
-    return of_format(engine.format)._of(engine, how)
+    return _class_of(engine.format, is_stack="files" in how[2])._of(engine, how)
+
+
+def _class_of(filetype: str, *, is_stack: bool) -> type[FileDataSet]:
+    """The class of what was opened; in the reference, stacks of ``dm`` have one of their own."""
+    if filetype != "dm":
+        return of_format(filetype)
+    from framefold.io.dataset import dm, dm_single
+
+    return dm.StackedDMDataSet if is_stack else dm_single.SingleDMDataSet
 
 
 def of_format(filetype: str) -> type[FileDataSet]:
