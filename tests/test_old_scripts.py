@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import pickle
 import subprocess
 import sys
@@ -379,3 +380,31 @@ def test_classes_of_single_files_and_stacks_of_dm(ctx, tmp_path):
             assert type(dataset) is cls
             assert isinstance(dataset, DMDataSet)
     assert type(ctx.open(path)) is SingleDMDataSet
+
+
+def test_names_of_what_udfs_import():
+    from framefold.common.udf import TileDepthEnum, TileSizeEnum, TilingPreferences, UDFProtocol
+    from framefold.corrections.corrset import CorrectionSet
+    from framefold.corrections.detector import RepairDescriptor
+    from framefold.executor.base import BaseJobExecutor, JobExecutor
+    from framefold.io.corrections import corrset, detector
+
+    wishes: TilingPreferences = ff.UDF().get_tiling_preferences()
+    assert wishes["depth"] == TileDepthEnum.TILE_DEPTH_DEFAULT
+    assert TileSizeEnum.TILE_SIZE_BEST_FIT == ff.UDF.TILE_SIZE_BEST_FIT == 2**20
+    assert {"get_method", "get_tiling_preferences"} <= set(dir(UDFProtocol))
+    assert CorrectionSet is corrset.CorrectionSet
+    assert RepairDescriptor is detector.RepairDescriptor
+    assert BaseJobExecutor is JobExecutor
+
+
+def test_names_of_arguments():
+    import scipy.sparse
+
+    from framefold.common.backend import set_use_cuda
+    from framefold.common.sparse import is_sparse, to_dense, to_sparse
+
+    a = scipy.sparse.eye(3)
+    assert is_sparse(a=a)
+    assert np.array_equal(to_dense(a=to_sparse(a=a)), np.eye(3))
+    assert list(inspect.signature(set_use_cuda).parameters) == ["cuda_device"]

@@ -22,6 +22,7 @@ from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
+from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 
 __all__ = [
@@ -617,3 +618,8 @@ def _has_sparse() -> bool:
     except MissingLibraryError:
         return False
     return True
+
+
+def __getattr__(name: str) -> Any:
+    """Names that scripts find here, as in the reference."""
+    return elsewhere(__name__, name)

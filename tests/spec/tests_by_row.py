@@ -243,15 +243,15 @@ TESTS = {
         "test_ways_out.py::test_chunks_are_not_read_from_outside_of_the_folder",
     ),
     "npy": (f"{_HERE}::test_files_in_fortran_order_are_read",),
+    "mib": ("test_write_mib.py::test_scans_of_triggers",),
     "hdf5": (
         "test_hdf5_chosen.py::test_what_a_link_leads_to_is_not_replaced_by_something_else",
         "test_hdf5_chosen.py::test_a_link_to_what_is_there_but_outside",
+        "test_hdf5_chosen.py::test_of_several_as_large_the_first_by_name_is_taken_and_said",
         "test_hdf5_dialects.py::test_hyperspy_axes",
-    "mib": ("test_write_mib.py::test_scans_of_triggers",),
     ),
     "dm: one file": ("test_vendor_formats.py::test_dm_in_either_order",),
     "dm: either": ("test_vendor_formats.py::test_dm_stacks",),
-        "test_hdf5_chosen.py::test_of_several_as_large_the_first_by_name_is_taken_and_said",
     "k2is": ("test_vendor_formats.py::test_k2is",),
     "ser": ("test_vendor_formats.py::test_ser",),
     "frms6": (

@@ -45,12 +45,12 @@ def get_use_cpu() -> int | None:
     return None if get_use_cuda() is not None else _configured()[1] or 0
 
 
-def set_use_cuda(device: int) -> None:
+def set_use_cuda(cuda_device: int) -> None:
     """Let this process work on that CUDA device, in all runs to come and outside of them.
 
     UDFs that take CUDA array formats then run on this device alone.
     """
-    _set("CUDA", device)
+    _set("CUDA", cuda_device)
 
 
 def set_use_cpu(cpu: int) -> None:

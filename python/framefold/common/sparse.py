@@ -14,9 +14,9 @@ import numpy.typing as npt
 from framefold.common.optional import require
 
 
-def is_sparse(array: Any) -> bool:
-    """Whether ``array`` is a sparse array or matrix of SciPy or PyData."""
-    return _family(array) in ("scipy", "sparse")
+def is_sparse(a: Any) -> bool:
+    """Whether ``a`` is a sparse array or matrix of SciPy or PyData."""
+    return _family(a) in ("scipy", "sparse")
 
 
 def is_scipy(array: Any) -> bool:
@@ -30,28 +30,28 @@ def has_background(array: Any) -> bool:
     return _family(array) == "sparse" and bool(array.fill_value != 0)
 
 
-def to_dense(array: Any) -> npt.NDArray[Any]:
-    """``array`` as a NumPy array; one that already is one is not copied."""
-    family = _family(array)
+def to_dense(a: Any) -> npt.NDArray[Any]:
+    """``a`` as a NumPy array; one that already is one is not copied."""
+    family = _family(a)
     if family == "cupyx":
-        array, family = array.toarray(), "cupy"
+        a, family = a.toarray(), "cupy"
     if family == "cupy":
-        host: npt.NDArray[Any] = array.get()
+        host: npt.NDArray[Any] = a.get()
         return host
     if family == "scipy":
-        dense: npt.NDArray[Any] = array.toarray()
+        dense: npt.NDArray[Any] = a.toarray()
         return dense
     if family == "sparse":
-        return np.asarray(array.todense())
-    return np.asarray(array)
+        return np.asarray(a.todense())
+    return np.asarray(a)
 
 
-def to_sparse(array: Any, shape: Any = None) -> Any:
-    """``array`` as a ``sparse.COO``.
+def to_sparse(a: Any, shape: Any = None) -> Any:
+    """``a`` as a ``sparse.COO``.
 
     Parameters
     ----------
-    array
+    a
         A dense array, or a sparse one of SciPy or PyData.
     shape
         The shape to give it, if it is to be another one.
@@ -62,13 +62,13 @@ def to_sparse(array: Any, shape: Any = None) -> Any:
         If the package ``sparse`` is not installed.
     """
     sparse = require("sparse", "framefold", "sparse masks with any number of axes")
-    family = _family(array)
+    family = _family(a)
     if family == "scipy":
-        coo = sparse.COO.from_scipy_sparse(array)
+        coo = sparse.COO.from_scipy_sparse(a)
     elif family == "sparse":
-        coo = array.asformat("coo")
+        coo = a.asformat("coo")
     else:
-        coo = sparse.COO.from_numpy(np.asarray(array))
+        coo = sparse.COO.from_numpy(np.asarray(a))
     return coo if shape is None else coo.reshape(tuple(shape))
 
 

@@ -8,7 +8,8 @@ by device (:data:`CPU_BACKENDS`, :data:`CUDA_BACKENDS`), by storage (:data:`DENS
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+from typing import Protocol, TypedDict
 
 
 class UDFMethod(StrEnum):
@@ -18,6 +19,35 @@ class UDFMethod(StrEnum):
     FRAMES = "frames"
     FRAME = "frame"
     PARTITION = "partition"
+
+
+class TileDepthEnum(IntEnum):
+    """Depths of tiles that have a name."""
+
+    TILE_DEPTH_DEFAULT = 32
+
+
+class TileSizeEnum(IntEnum):
+    """Sizes of tiles in bytes that have a name."""
+
+    TILE_SIZE_BEST_FIT = 1 << 20
+
+
+class TilingPreferences(TypedDict):
+    """What ``get_tiling_preferences`` of a UDF returns: frames of a tile, and its bytes."""
+
+    depth: float
+    total_size: float
+
+
+class UDFProtocol(Protocol):
+    """What a run asks of a UDF before it begins."""
+
+    def get_method(self) -> UDFMethod:
+        """Which method processes the data."""
+
+    def get_tiling_preferences(self) -> TilingPreferences:
+        """What it wishes of tiles."""
 
 
 NUMPY = "numpy"

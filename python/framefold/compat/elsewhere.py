@@ -36,11 +36,24 @@ ELSEWHERE = {
         "get_dask_integration_executor": "framefold.executor.integration",
         "load": "framefold.io.dataset",
     },
+    "framefold.masks": {
+        "make_polar": "framefold.utils",
+    },
     "framefold.udf.base": {
+        "BufferWrapper": "framefold.common.buffers",
+        "DataSetMeta": "framefold.io.dataset.base",
+        "DataTile": "framefold.io.dataset.base",
         "NoOpUDF": "framefold.udf.noop",
+        "Partition": "framefold.io.dataset.base",
+        "Shape": "framefold.common.shape",
+        "Slice": "framefold.common.slice",
         "UDFResultDict": "framefold.run.results",
         "UDFResults": "framefold.run.results",
         "UDFRunner": "framefold.run.inspecting",
+    },
+    "framefold.utils.generate": {
+        "make_cartesian": "framefold.utils",
+        "make_polar": "framefold.utils",
     },
 }
 

@@ -16,7 +16,7 @@ from framefold.common.buffers import (
     BufferUse,
 )
 from framefold.common.sparse import to_dense
-from framefold.common.udf import BackendConstants, UDFMethod
+from framefold.common.udf import BackendConstants, TileDepthEnum, TileSizeEnum, UDFMethod
 from framefold.compat.elsewhere import elsewhere
 from framefold.compilation.marks import options_of
 from framefold.exceptions import UDFError as UDFException
@@ -102,9 +102,9 @@ class UDF(BackendConstants):
 
     USE_NATIVE_DTYPE: ClassVar[type[np.bool_]] = np.bool_
     """Preferred dtype that leaves the data as they are."""
-    TILE_SIZE_BEST_FIT: ClassVar[int] = 1 << 20
+    TILE_SIZE_BEST_FIT: ClassVar[int] = TileSizeEnum.TILE_SIZE_BEST_FIT
     TILE_SIZE_MAX: ClassVar[float] = float("inf")
-    TILE_DEPTH_DEFAULT: ClassVar[int] = 32
+    TILE_DEPTH_DEFAULT: ClassVar[int] = TileDepthEnum.TILE_DEPTH_DEFAULT
     TILE_DEPTH_MAX: ClassVar[float] = float("inf")
 
     UDF_METHOD = UDFMethod

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common.optional import require
+from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
 from framefold.utils import frame_peaks
@@ -194,3 +195,8 @@ def exclude_pixels(
         f"{num_excluded} pixels that are neither at a border nor next to each other do not fit "
         f"into a frame of shape {tuple(sig_dims)}"
     )
+
+
+def __getattr__(name: str) -> Any:
+    """Names that scripts find here, as in the reference."""
+    return elsewhere(__name__, name)
