@@ -34,7 +34,7 @@ from dask_cases import (
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor._dask.memory import BufferPool
-from framefold.executor._dask.resources import RunResources
+from framefold.executor._dask.resources import RunResources, Transfers
 from framefold.executor._dask.security import ClosedScheduler
 from framefold.executor._dask.settings import quiet
 from framefold.executor._dask.workers import Batch, ClusterTasks, WorkerState
@@ -306,7 +306,7 @@ def test_a_worker_does_first_what_it_got_first(local, inline, tmp_path):  # noqa
     client, (address, *_) = local.executor.client, local.executor.client.nthreads()
 
     async def order():
-        resources = RunResources(client, "order", BufferPool())
+        resources = RunResources(client, "order", BufferPool(), Transfers())
         try:
             futures = [resources.submit(address, "time", time.monotonic_ns) for _ in range(40)]
             return [await future for future in futures]

@@ -61,6 +61,7 @@ LIMITS = [
     ({"vmax": 0}, (-1, 0)),
     ({"vmin": 21}, (21, 42)),
     ({"vmin": 100, "norm": "log"}, (100, 200)),
+    ({"vmin": 12, "vmax": 12}, (0, 12)),
 ]
 
 
@@ -75,14 +76,14 @@ def test_limits_that_are_asked_for_are_kept(scan, options, limits):
     plot.fig.savefig(BytesIO())
 
 
-@pytest.mark.parametrize("options", [{"vmin": 5, "vmax": 5}, {"clim": (5, 1)}])
+@pytest.mark.parametrize("options", [{"vmin": 5, "vmax": 4}, {"clim": (5, 1)}])
 def test_limits_are_in_order(scan, options):
     with pytest.raises(
-        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin below"
+        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin up to"
     ):
         buffer("nav", np.ones(NAV), axes=STEPS).plot(**options)
     with pytest.raises(
-        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin below"
+        InvalidArgumentError, match=r"vmin is 5 and vmax is \d, expected vmin up to"
     ):
         MPLLive2DPlot(scan, Masks(), channel="sum", **options)
     with pytest.raises(InvalidArgumentError, match=r"expected clim=\(vmin, vmax\), or vmin="):

@@ -95,12 +95,16 @@ def split(path: str) -> tuple[ModuleType, str, str]:
     raise ModuleNotFoundError(path)
 
 
-def _rank(path: str, value: Any) -> tuple[bool, bool, bool, int, str]:
-    """Which of its paths a name is described at: the top level's, else one near its own module."""
-    module = path.rpartition(".")[0]
+def _rank(path: str, value: Any) -> tuple[bool, bool, bool, bool, int, str]:
+    """Which of its paths a name is described at: the top level's, else one near its own module.
+
+    Of several in a module, it is the one that it is defined under.
+    """
+    module, _, name = path.rpartition(".")
     home = getattr(value, "__module__", None) or ""
     near = f"{module}.".startswith(f"{home.rpartition('.')[0]}.")
-    return module != "framefold", module != home, not near, path.count("."), path
+    is_other = name != getattr(value, "__name__", name)
+    return module != "framefold", module != home, is_other, not near, path.count("."), path
 
 
 @cache

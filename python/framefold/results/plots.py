@@ -166,7 +166,7 @@ def asked_limits(
     Raises
     ------
     InvalidArgumentError
-        If the lower one is not below the upper one.
+        If the lower one is above the upper one. Where they are equal, :func:`limits_of` moves one.
     """
     others = {key: value for key, value in options.items() if key not in ("vmin", "vmax", "clim")}
     low, high = options.get("vmin"), options.get("vmax")
@@ -177,9 +177,9 @@ def asked_limits(
                 f"clim=(vmin, vmax), or vmin= and vmax= without it"
             )
         low, high = options["clim"]
-    if low is not None and high is not None and not low < high:
+    if low is not None and high is not None and not low <= high:
         raise InvalidArgumentError(
-            f"vmin is {low!r} and vmax is {high!r}, expected vmin below vmax; for colours the "
+            f"vmin is {low!r} and vmax is {high!r}, expected vmin up to vmax; for colours the "
             f"other way round, use their name with _r: cmap='viridis_r'"
         )
     return others, (low, high)

@@ -229,7 +229,7 @@ def _check_apart(udf: str, task_data: dict[str, Any]) -> None:
     """
     arrays = [(key, array) for key, value in task_data.items() for array in _arrays_in(value)]
     for (one, array), (other, another) in itertools.combinations(arrays, 2):
-        if (array.flags.writeable or another.flags.writeable) and np.shares_memory(array, another):
+        if (array.flags.writeable or another.flags.writeable) and _share_memory(array, another):
             where = f"an array twice in {one!r}"
             if one != other:
                 where = f"{one!r} and {other!r}, which share memory"
@@ -239,6 +239,13 @@ def _check_apart(udf: str, task_data: dict[str, Any]) -> None:
                 f"array and take its parts in the method, or return a copy, or arrays that are "
                 f"read-only (array.flags.writeable = False)"
             )
+
+
+def _share_memory(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    try:
+        return np.shares_memory(one, other, max_work=10**6)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:  # as good as certain: they are interlaced in many axes
+        return True
 
 
 def _arrays_in(value: Any) -> Iterator[npt.NDArray[Any]]:
