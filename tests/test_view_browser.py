@@ -295,7 +295,7 @@ def test_rows_and_columns_may_have_other_units(scan: Path) -> None:
     assert found["pattern"] == "4 mrad, 2 eV"
 
 
-def test_numbers_are_told_from_their_neighbours(tmp_path: Path, counts: np.ndarray) -> None:
+def test_neighbouring_numbers_differ(tmp_path: Path, counts: np.ndarray) -> None:
     path = tmp_path / "large.npy"
     np.save(path, counts + 123456789.0)
     steps = ("--pixel-size", "1eV,0.01eV", "--centre", "0,-1234500")

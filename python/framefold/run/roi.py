@@ -55,7 +55,7 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
 
 def _mask(nav: tuple[int, ...], value: bool) -> npt.NDArray[np.bool_]:
     try:
-        return _memory.full(nav, value, bool)
+        return _memory.full(nav, value, bool) if value else _memory.zeros(nav, bool)
     except LimitError as error:
         raise LimitError(
             f"a ROI takes a byte for each of the {prod(nav)} positions of the scan, and there is "

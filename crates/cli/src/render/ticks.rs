@@ -71,7 +71,7 @@ pub fn number(value: f64, step: f64, least: i32) -> String {
     }
 }
 
-/// The numbers at marks of a scale that is `span` wide, each told from its neighbours.
+/// The numbers at marks of a scale that is `span` wide, with so many digits that neighbours differ.
 pub fn labels(marks: &[f64], span: f64) -> Vec<String> {
     let step = |i: usize| match (marks.get(i), marks.get(i + 1)) {
         (Some(one), Some(next)) => (next - one).abs(),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_their_neighbours() {
+    fn neighbouring_numbers_differ() {
         let at_marks = |min, max| labels(&linear(min, max), max - min).join(" ");
         assert_eq!(at_marks(12_347_310.2, 12_348_890.7), "12347500 12348000 12348500");
         assert_eq!(at_marks(12_345.0, 12_350.0), "12345 12346 12347 12348 12349 12350");

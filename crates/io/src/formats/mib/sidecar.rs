@@ -328,7 +328,7 @@ mod tests {
 
     /// The frames per trigger do not say the scan there, and a square may be another one.
     #[test]
-    fn squares_that_are_guessed_beside_triggers_are_told() {
+    fn a_square_that_is_guessed_beside_triggers_has_a_warning() {
         let lines = |n: u64, per: u64| {
             format!("Frames in Acquisition (Number):\t{n}\r\nFrames per Trigger (Number):\t{per}")
         };
@@ -337,9 +337,9 @@ mod tests {
         assert_eq!(shape(&lines(1, 1), 1), (vec![1], 0));
         assert_eq!(shape(&lines(0, 7), 64), (vec![8, 8], 1));
         assert_eq!(shape(&lines(u64::MAX, 15), 64), (vec![8, 8], 2));
-        let told = sidecar(&lines(64, 1)).nav_shape(64).warnings.join("");
+        let warnings = sidecar(&lines(64, 1)).nav_shape(64).warnings.join("");
         for part in ["1 frames per trigger", "64 frames", "8 x 8", "nav_shape"] {
-            assert!(told.contains(part), "{told}");
+            assert!(warnings.contains(part), "{warnings}");
         }
     }
 
