@@ -12,7 +12,15 @@ import pytest
 from cuda_masks import CUPYX
 from cuda_udfs import CUPY, NAV, SIG, Frames, Partitions, Tiles, check, ran
 from sparse_files import write_raw_csr
-from test_cuda_reductions import DTYPES, NO_COMPLEX, UDFS, check_same, frames_of, is_exact
+from test_cuda_reductions import (
+    DTYPES,
+    NO_COMPLEX,
+    UDFS,
+    check_same,
+    frames_for,
+    frames_of,
+    is_exact,
+)
 
 import framefold as ff
 from framefold.arrays.cuda import placement
@@ -52,7 +60,7 @@ def n_sent(machine):
 
 @pytest.mark.parametrize("name", UDFS)
 def test_reductions(ctx, device, name):
-    for data in map(frames_of, DTYPES):
+    for data in (frames_for(name, dtype) for dtype in DTYPES):
         if data.dtype.kind == "c" and name in NO_COMPLEX:
             continue
         dataset = ctx.load("memory", data=data, num_partitions=3)

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 from cuda_udfs import NAV, SIG, Frames
-from test_cuda_reductions import NO_COMPLEX, UDFS, check_same, frames_of
+from test_cuda_reductions import NO_COMPLEX, UDFS, check_same, frames_for, frames_of
 from test_cuda_resident import ROI, Zeroes, n_sent
 from test_cuda_staging import OnCpu, Wanted
 
@@ -119,7 +119,7 @@ def test_parts_of_frames_are_repaired_with_pixels_of_others(ctx, device, data, r
 @pytest.mark.parametrize("native", ["uint8", "int64", "float32", "complex64"])
 @pytest.mark.parametrize("name", UDFS)
 def test_reductions(ctx, device, name, native):
-    data = frames_of(native)
+    data = frames_for(name, native)
     if data.dtype.kind == "c" and name in NO_COMPLEX:
         return
     dataset = ctx.load("memory", data=data, num_partitions=3)

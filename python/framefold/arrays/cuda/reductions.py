@@ -225,11 +225,18 @@ def _in_halves(udf: OnCupy) -> bool:
     return udf.dtype.kind in "iu" and udf.dtype.itemsize == 8
 
 
+def _sums_of_halves(frames: Any, axis: int | tuple[int, ...]) -> tuple[Any, Any]:
+    """Sums of integers of 64 bits: those of 2³² in them, and those of the rest, from 0 up."""
+    upper = (frames >> 32).sum(axis=axis, dtype=np.int64)
+    return upper, (frames & 0xFFFF_FFFF).sum(axis=axis, dtype=np.int64)
+
+
 def _add_sums(udf: OnCupy, frames: Any, axis: int | tuple[int, ...]) -> None:
     if _in_halves(udf):
-        udf.results.upper[:] += (frames >> 32).sum(axis=axis, dtype=udf.wide)
-        frames = frames & 0xFFFF_FFFF
-    if axis == 0 and are_paired(frames):
+        upper, lower = _sums_of_halves(frames, axis)
+        udf.results.upper[:] += upper
+        udf.results.total[:] += lower
+    elif axis == 0 and are_paired(frames):
         udf.results.total[:] += sum_of_frames(frames)
     else:
         udf.results.total[:] += frames.sum(axis=axis, dtype=udf.wide)
@@ -292,7 +299,7 @@ def _deviation_parts(udf: OnCupy) -> Parts:
 def _add_deviations(udf: OnCupy, frames: Any) -> None:
     results, n = udf.results, len(frames)
     present = udf.task_data.counts["present"]
-    total = frames.sum(axis=0, dtype=udf.wide).astype(results.total.dtype)
+    total = _rounded_sum(udf, frames)
     parts = (frames.real, frames.imag) if udf.dtype.kind == "c" else (frames,)
     squares = sum(_doubled(part).var(axis=0) for part in parts) * float(n)
     if present:
@@ -301,6 +308,15 @@ def _add_deviations(udf: OnCupy, frames: Any) -> None:
     results.total[:] += total
     results.n[:] += n
     udf.task_data.counts["present"] = present + n
+
+
+def _rounded_sum(udf: OnCupy, frames: Any) -> Any:
+    """The sum of a stack in double precision."""
+    dtype = udf.results.total.dtype
+    if not _in_halves(udf):
+        return frames.sum(axis=0, dtype=udf.wide).astype(dtype)
+    upper, lower = (half.astype(dtype) for half in _sums_of_halves(frames, 0))
+    return upper * 2.0**32 + lower
 
 
 def _doubled(part: Any) -> Any:
