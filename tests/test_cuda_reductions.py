@@ -192,6 +192,23 @@ def test_means_of_64_bits(ctx, device, dtype):
     np.testing.assert_array_equal(found["mean"].data, data[0, 0].astype("float64"))
 
 
+@pytest.mark.parametrize("dtype", ["uint64", "int64"])
+@pytest.mark.parametrize("lowest", ["min", "max"])
+def test_logarithms_of_64_bits(ctx, device, dtype, lowest):
+    """Small steps above the smallest number, and below the largest one, and all between them."""
+    limits = np.iinfo(dtype)
+    data = np.full((2, 3, 2, 4), limits.min if lowest == "min" else limits.max - 7, dtype)
+    data += np.arange(8, dtype=dtype).reshape((2, 4))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    found = ctx.run_udf(dataset, LogsumUDF(), backends="cupy")["logsum"].data
+    expected = 6 * np.log1p(np.arange(8.0).reshape((2, 4)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    data[..., 0, 0], data[..., 1, 3] = limits.min, limits.max
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    found = ctx.run_udf(dataset, LogsumUDF(), backends="cupy")
+    check_same(found, ctx.run_udf(dataset, LogsumUDF()), exact=False)
+
+
 def test_pixels_that_are_no_numbers(ctx, machine):
     data = frames_of("float32")
     data[..., 0, 0] = np.nan

@@ -356,8 +356,15 @@ def _finish_deviations(udf: OnCupy) -> dict[str, Array]:
 def _add_logarithms(udf: OnCupy, frames: Any) -> None:
     # Single precision holds all numbers of up to 16 bits.
     narrow = udf.dtype.itemsize <= 2 or udf.dtype == np.float32
-    frames = as_dtype(frames, np.dtype(np.float32 if narrow else np.float64))
-    above = frames - frames.min(axis=_axes(frames), keepdims=True)
+    dtype = np.dtype(np.float32 if narrow else np.float64)
+    if _in_halves(udf):
+        # Not rounded before: small differences between large numbers would be 0. Unsigned ones
+        # hold all that signed ones can differ by.
+        lowest = frames.min(axis=_axes(frames), keepdims=True)
+        above = as_dtype(frames.view(np.uint64) - lowest.view(np.uint64), dtype)
+    else:
+        frames = as_dtype(frames, dtype)
+        above = frames - frames.min(axis=_axes(frames), keepdims=True)
     udf.results.total[:] += udf.xp.log1p(above).sum(axis=0, dtype=np.float64)
 
 
