@@ -152,6 +152,22 @@ def test_no_frame_and_frames_without_intensity(ctx, machine):
             np.testing.assert_array_equal(none[key].raw_data, buffer.raw_data)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("name", ["frames", "sum of each frame", "masks"])
+def test_rows_without_a_frame(ctx, device, name, dtype):
+    """Those of missing frames, and in partial results, those of frames to come."""
+    data = frames_of(dtype)
+    dataset = ctx.load("memory", data=data, num_partitions=3, sync_offset=4)
+    steps = [ctx.run_udf_iter(dataset, UDFS[name](), backends=b) for b in ("cupy", "numpy")]
+    for found, expected in zip(*steps, strict=True):
+        rows = [step.buffers[0]["intensity"].raw_data for step in (found, expected)]
+        for part in ("real", "imag"):
+            ours, theirs = (np.isnan(getattr(array, part)) for array in rows)
+            np.testing.assert_array_equal(ours, theirs)
+    check_same(found.buffers[0], expected.buffers[0], exact=name == "frames")
+
+
 def test_sums_of_64_bits(ctx, machine):
     data = np.full((2, 2, 3, 4), np.iinfo(np.int64).max, dtype=np.int64)
     data[0, 0] = 5

@@ -164,14 +164,17 @@ class OnCupy(UDF):
     def get_results(self) -> dict[str, Any]:
         """Those of the kernel, in the dtypes that it declares."""
         merged, results = self.meta.get_valid_nav_mask(), {}
+        is_last = merged is not None and merged.all()
+        by_frame = any(kind == "nav" for kind, _, _ in self._row.parts(self).values())
         with np.errstate(invalid="ignore", over="ignore"):
             finished = self._row.finish(self)
-            for name, (kind, _, dtype) in self.declared.items():
+            for name, (_, _, declared) in self.declared.items():
+                dtype = np.dtype(declared)
                 # A copy for the NaN: the run goes on to merge into what it has.
-                is_last = merged is not None and merged.all()
                 results[name] = np.asarray(finished[name]).astype(dtype, copy=not is_last)
-                if kind == "nav" and merged is not None and not is_last:
-                    results[name][~merged] = np.nan
+                if by_frame and merged is not None and dtype.kind in "fc":
+                    nan = complex(np.nan, np.nan) if dtype.kind == "c" else np.nan
+                    results[name][~merged] = nan
         return results
 
 
