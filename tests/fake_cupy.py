@@ -449,9 +449,17 @@ class ndarray:
     def real(self):
         return self if self.dtype.kind != "c" else compute(lambda a: a.real.copy(), self)
 
+    @real.setter
+    def real(self, value):
+        _queue(lambda to, what: setattr(to, "real", what), self, value)
+
     @property
     def imag(self):
         return compute(lambda a: a.imag.copy(), self)
+
+    @imag.setter
+    def imag(self, value):
+        _queue(lambda to, what: setattr(to, "imag", what), self, value)
 
     def __iadd__(self, other):
         _queue(lambda a, b: np.add(a, b, out=a, casting="same_kind"), self, other)

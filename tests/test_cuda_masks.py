@@ -62,6 +62,24 @@ def test_products(ctx, device, data, tmp_path, native, format_, make, dtype):
         device.check_released()
 
 
+@pytest.mark.parametrize("use_sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["int16", "float32", "float64"])
+def test_infinite_parts_of_complex_frames_times_real_masks(ctx, device, use_sparse, dtype):
+    data = np.full((3, *SIG), 1 + 2j, dtype="complex64")
+    data.real[0, 0, 0], data.imag[1, 0, 0] = np.inf, -np.inf
+    dataset, masks = ctx.load("memory", data=data, sig_dims=2), np.ones((2, *SIG), dtype)
+    masks[1, 1:] = 2
+    options = {"mask_factories": lambda: masks, "use_sparse": use_sparse}
+    expected = ctx.run_udf(dataset, ApplyMasksUDF(**options))["intensity"].data
+    assert not np.isnan(expected).any()
+    for backends in (None, ("cupy",)):
+        udf = ApplyMasksUDF(**options, backends=backends)
+        found = ctx.run_udf(dataset, udf, backends="cupy")["intensity"].data
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.real, expected.real, rtol=device.rtol)
+        np.testing.assert_allclose(found.imag, expected.imag, rtol=device.rtol)
+
+
 @pytest.mark.parametrize("native", ["dense", "sparse"])
 @pytest.mark.parametrize("format_", ["cupy", *CUPYX[:2]])
 @pytest.mark.parametrize("shift", [(2, -3), (-1, 1), (100, 0)])

@@ -33,6 +33,15 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
         Shape ``(len(frames), n_masks)``, of ``dtype``.
     """
     is_sparse = hasattr(frames, "tocsr")
+    if not is_sparse and frames.dtype.kind == "c" != masks.dtype.kind:
+        import cupy
+
+        # As by the kernel: masks made complex turn what is infinite in one part into NaN in both.
+        products = cupy.empty((len(frames), len(masks)), dtype=dtype)
+        part = dtype.type(0).real.dtype
+        products.real = mask_products(frames.real, masks, sig_slice, part)
+        products.imag = mask_products(frames.imag, masks, sig_slice, part)
+        return products
     cupyx_knows = dtype.kind in "fc"
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
         # As rows, as they are on the host, which takes long to transpose them.
