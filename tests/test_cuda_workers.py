@@ -12,6 +12,7 @@ from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Tiles, check, check_beside,
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
+from framefold.arrays.cuda.placement import devices_by_default
 from framefold.common.backend import get_use_cuda, set_use_cuda
 from framefold.exceptions import (
     InvalidArgumentError,
@@ -255,6 +256,19 @@ def test_devices_that_are_none(gpus):
     for name in ("inline", "threads"):
         with pytest.raises(InvalidArgumentError, match="expected how many CUDA devices"):
             ff.Context.make_with(name, gpus=gpus)
+
+
+@pytest.mark.parametrize("name", ["FRAMEFOLD_USE_CUDA", "LIBERTEM_USE_CUDA"])
+def test_variables_for_devices_that_are_not_there_are_named(monkeypatch, ctx, dataset, name):
+    fake_cupy.install(monkeypatch, n_devices=0)
+    monkeypatch.setenv(name, "1")
+    message = rf"no CUDA device 1, which {name}=1 or .*none \(none in this.*or unset {name}"
+    with pytest.raises(InvalidArgumentError, match=message):
+        ctx.run_udf(dataset, Tiles(("numpy", CUPY)))
+    with pytest.raises(InvalidArgumentError, match=message):
+        devices_by_default()
+    with pytest.raises(InvalidArgumentError, match=r"no CUDA device 1; .*choose among them$"):
+        threads(gpus=[1]).run_udf(dataset, Tiles())
 
 
 def test_set_use_cuda_holds_for_runs(monkeypatch, data):

@@ -100,14 +100,19 @@ def kept_by_worker(key: Hashable, make: Callable[[], Any]) -> Any:
 
 def _configured() -> tuple[int | None, int | None]:
     """The CUDA device and the CPU that are asked for; at most one of them is not None."""
+    name, number = _variable()
+    return (number, None) if name.endswith("CUDA") else (None, number)
+
+
+def _variable() -> tuple[str, int | None]:
+    """The environment variable that counts, and its number; None if no variable is set."""
     for prefix in _PREFIXES:
         for kind in ("CUDA", "CPU"):
             name = f"{prefix}_USE_{kind}"
             value = os.environ.get(name, "").strip()
             if value:
-                number = _number(name, value)
-                return (number, None) if kind == "CUDA" else (None, number)
-    return None, None
+                return name, _number(name, value)
+    return "", None
 
 
 def _set(kind: str, number: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from framefold.arrays import formats
 from framefold.arrays.formats import Formats
-from framefold.common.backend import _configured
+from framefold.common.backend import _configured, _variable
 from framefold.common.udf import (
     CPU_BACKENDS,
     CUDA_BACKENDS,
@@ -119,7 +119,7 @@ def find_workers(
     if takes <= CUPY_BACKENDS and gpus is None and not system.cupy_installed():
         return Workers(why_none=f"CuPy is not installed; {INSTALL}")
     found = system.cuda_ids()
-    there = picked(found, gpus)
+    there = picked(found, gpus, _variable()[0] if chosen else "")
     if not there:
         return Workers(why_none=system.why_no_device() or "there is no CUDA device")
     if takes <= CUPY_BACKENDS and not system.has_cupy():
@@ -136,9 +136,8 @@ def devices_by_default() -> tuple[int, ...]:
     asked_for, ask_cpu = _configured()
     if ask_cpu is not None or not system.cupy_installed():
         return ()
-    return (
-        tuple(system.cuda_ids()) if asked_for is None else picked(system.cuda_ids(), (asked_for,))
-    )
+    found = system.cuda_ids()
+    return tuple(found) if asked_for is None else picked(found, (asked_for,), _variable()[0])
 
 
 def needs_devices(wishes: Sequence[Formats]) -> bool:
@@ -146,8 +145,11 @@ def needs_devices(wishes: Sequence[Formats]) -> bool:
     return any(wish and not CPU_BACKENDS.intersection(wish) for wish in wishes)
 
 
-def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
-    """The devices of those found that are asked for; an error if there are fewer."""
+def picked(found: list[int], gpus: Gpus, variable: str = "") -> tuple[int, ...]:
+    """The devices of those found that are asked for; an error if there are fewer.
+
+    ``variable``: that of the environment which asks for them, if one does.
+    """
     if gpus is None:
         return tuple(found)
     there = ", ".join(map(str, found)) or f"none ({system.why_no_device()})"
@@ -160,8 +162,13 @@ def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
         return tuple(found[:gpus])
     for device in gpus:
         if device not in found:
+            asks, unset = "", ""
+            if variable:
+                asks = f", which {variable}={device} or set_use_cuda({device}) asks for"
+                unset = f", or unset {variable}"
             raise InvalidArgumentError(
-                f"there is no CUDA device {device}; there are: {there}; choose among them"
+                f"there is no CUDA device {device}{asks}; there are: {there}; choose among "
+                f"them{unset}"
             )
     return gpus
 
