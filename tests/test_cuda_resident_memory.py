@@ -186,6 +186,9 @@ def test_what_is_missing(monkeypatch, data):
         dataset.to_device(2)
     with pytest.raises(InvalidArgumentError, match="device='cuda' is not a whole number"):
         dataset.to_device("cuda")
+    for device in (True, False):
+        with pytest.raises(InvalidArgumentError, match=f"device={device} is not the number"):
+            dataset.to_device(device=device)
     fake_cupy.install(monkeypatch, with_cupy=False)
     monkeypatch.setattr("framefold.utils.devices.has_cupy", lambda: False)
     with pytest.raises(UnsupportedError, match="CuPy is not installed"):

@@ -11,7 +11,7 @@ from framefold.arrays.cuda.resident import Resident
 from framefold.common._integers import whole
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import CUPY
-from framefold.exceptions import MissingLibraryError, UnsupportedError
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
 from framefold.io.corrections.corrset import CorrectionSet
 from framefold.run.plan import Run, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
@@ -64,7 +64,7 @@ def _chosen(device: int | None) -> int:
     Raises
     ------
     InvalidArgumentError
-        If there is no such device.
+        If there is no such device, or ``device`` is no number.
     MissingLibraryError, UnsupportedError
         If there is no CuPy, or no device at all.
     """
@@ -76,6 +76,11 @@ def _chosen(device: int | None) -> int:
                 f"set as it is"
             )
         return workers.devices[0]
+    if isinstance(device, bool):  # True would be device 1
+        raise InvalidArgumentError(
+            f"device={device} is not the number of a CUDA device, as 0 is; leave it out to use the "
+            f"one that runs use first"
+        )
     (found,) = picked(system.cuda_ids(), (whole("device", device, 0),))
     if not system.has_cupy():
         raise MissingLibraryError(f"to_device() needs CuPy, which cannot be imported; {INSTALL}")
