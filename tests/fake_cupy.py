@@ -331,6 +331,13 @@ def _numpy_at(pointer, shape, dtype):
     return np.frombuffer(raw, dtype=dtype, count=n).reshape(shape)
 
 
+def owner(array):
+    """What holds the memory of a NumPy array."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
 class ndarray:
     __array_priority__ = 100
 
@@ -376,8 +383,15 @@ class ndarray:
         if machine.transfers is not None:
             machine.transfers.append(host.nbytes)
         # As on a device, work that is queued keeps no memory alive, or from being used again.
-        to = self.np
-        (stream or machine.stream).add("copy", lambda: to.__setitem__(..., host))
+        to, at, holder = self.np, host.ctypes.data, weakref.ref(owner(host))
+
+        def copy():
+            n_bytes = to.nbytes
+            is_there = holder() is not None
+            pixels = ctypes.string_at(at, n_bytes) if is_there else bytes([GARBAGE]) * n_bytes
+            to[...] = np.frombuffer(pixels, to.dtype).reshape(to.shape)
+
+        (stream or machine.stream).add("copy", copy)
 
     def get(self):
         self._check()

@@ -210,6 +210,18 @@ def test_parts_of_a_container(device, form, transpose, dtype):
     assert isinstance(expected, np.ndarray)
 
 
+@pytest.mark.parametrize("transpose", [False, True])
+def test_parts_are_there_when_the_host_has_forgotten_them(device, transpose):
+    def part():
+        container = MaskContainer(lambda: dense_masks(5, SIG), backend="cupy")
+        return container.get(Slice((1, 0), Shape((2, SIG[1]), sig_dims=2)), transpose=transpose)
+
+    found = part()
+    gc.collect()
+    expected = dense_masks(5, SIG)[:, 1:3].reshape((5, -1))
+    np.testing.assert_array_equal(found.get(), expected.T if transpose else expected)
+
+
 class OwnProducts(UDF):
     """Products with masks that were made beforehand, or anew for each partition."""
 

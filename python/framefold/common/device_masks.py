@@ -44,6 +44,8 @@ def masks_on_device(
             # asarray would pin as much memory first, which takes longer than the transfer.
             there = cupy.empty(part.shape, dtype=part.dtype)
             there.set(part)
+            # Only queued where devices read such memory themselves; nothing holds it until then.
+            cupy.cuda.get_current_stream().synchronize()
             return there
         from cupyx.scipy import sparse
 
