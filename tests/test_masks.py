@@ -265,18 +265,101 @@ def test_centres_are_places(at, antialiased):
         lambda: masks.bounding_radius(*at, 5, 4),
         lambda: masks.radial_bins(*at, 5, 4, 2),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"the centre is at x=.*(nan|inf)"):
+        with pytest.raises(InvalidArgumentError, match=r"center[XY] is (nan|inf), expected a num"):
             make()
     for radii in ((np.nan, 1), (2, np.nan)):
-        with pytest.raises(InvalidArgumentError, match="a radius is NaN"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"radius(_inner)? is nan, expected a number"
+        ):
             masks.ring(2, 2, 5, 4, *radii, antialiased)
     assert masks.circular(2, 2, 5, 4, np.inf, antialiased).all()
 
 
 def test_centres_of_stacks_are_places():
     pytest.importorskip("sparse")
-    with pytest.raises(InvalidArgumentError, match=r"the centre is at x=.*nan"):
+    with pytest.raises(InvalidArgumentError, match="centerX is nan, expected a number"):
         masks.sparse_circular_multi_stack([0, 0], [1, np.nan], [1, 1], 5, 4, 2)
+
+
+SHAPES = {
+    "circular": lambda of: masks.circular(*map(of, (60, 50, 120, 100)), of(30)),
+    "antialiased": lambda of: masks.circular(*map(of, (60, 50, 120, 100)), of(30), True),
+    "ring": lambda of: masks.ring(*map(of, (60, 50, 120, 100)), of(30), of(20)),
+    "radial_gradient": lambda of: masks.radial_gradient(*map(of, (60, 50, 120, 100)), of(30)),
+    "background": lambda of: masks.background_subtraction(
+        *map(of, (60, 50, 120, 100)), of(30), of(20)
+    ),
+    "profile": lambda of: masks.radial_gradient_background_subtraction(
+        np.arange(100).astype(of), of(30), of(50), of(3)
+    ),
+    "polar_map": lambda of: np.stack(masks.polar_map(*map(of, (60, 50, 120, 100)), of(2), of(30))),
+    "bounding_radius": lambda of: masks.bounding_radius(*map(of, (90, 100, 60, 120))),
+    "radial_bins": lambda of: masks.radial_bins(
+        *map(of, (60, 50, 120, 100)), of(30), of(20), of(2), use_sparse=False
+    ),
+    "rectangular": lambda of: masks.rectangular(*map(of, (60, 50, 100, 80, 120, 100))),
+    "gradient_x": lambda of: masks.gradient_x(of(120), of(100)),
+    "gradient_y": lambda of: masks.gradient_y(of(120), of(100)),
+}
+
+
+@pytest.mark.parametrize("of", [np.int8, np.uint8, np.int16, np.uint64, np.float16])
+@pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
+def test_numbers_of_numpy_count_as_those_of_python(make, of):
+    found, expected = (np.asarray(make(each)) for each in (of, float))
+    if expected.dtype == np.float64 and make is SHAPES["profile"] and of is np.float16:
+        expected = expected.astype(np.float16)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if found.dtype == np.float16 else 0)
+
+
+def test_stacks_of_numbers_of_numpy():
+    pytest.importorskip("sparse")
+    plain, small = (
+        masks.sparse_circular_multi_stack([0], [60], [50], *map(of, (120, 100, 30)))
+        for of in (int, np.int8)
+    )
+    np.testing.assert_array_equal(small.todense(), plain.todense())
+
+
+@pytest.mark.parametrize(
+    "value", ["3", True, 1j, [3], np.timedelta64(3), np.ma.masked, np.ma.array(3, mask=True)]
+)
+def test_what_is_no_number_is_named(value):
+    frame = (2, 2, 5, 4)
+    for name, make in {
+        "centerX": lambda: masks.circular(value, 2, 5, 4, 2),
+        "imageSizeY": lambda: masks.polar_map(2, 2, 5, value),
+        "radius_inner": lambda: masks.ring(*frame, 3, value),
+        "angle": lambda: masks.polar_map(*frame, angle=value),
+        "n_bins": lambda: masks.radial_bins(*frame, n_bins=value),
+        "Width": lambda: masks.rectangular(1, 2, value, 2, 5, 4),
+    }.items():
+        with pytest.raises(TypeError, match=f"(?s){name} is .*, expected a (whole )?number"):
+            make()
+
+
+@pytest.mark.parametrize("radius", [-3, -np.inf])
+def test_radii_are_not_negative(radius):
+    frame = (2, 2, 5, 4)
+    for make in (
+        lambda: masks.circular(*frame, radius),
+        lambda: masks.circular(*frame, radius, antialiased=True),
+        lambda: masks.ring(*frame, 2, radius),
+        lambda: masks.radial_bins(*frame, 2, radius),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"is -(3|inf), expected a number from 0 on"):
+            make()
+
+
+def test_radii_without_end():
+    frame = (2, 2, 5, 4)
+    bins = masks.radial_bins(*frame, np.inf, n_bins=2, use_sparse=False)
+    expected = masks.radial_bins(*frame, n_bins=2, use_sparse=False)
+    np.testing.assert_array_equal(bins, expected)
+    with pytest.raises(InvalidArgumentError, match="is inf, expected a positive, finite number"):
+        masks.radial_gradient(*frame, np.inf)
+    assert masks.circular(*frame, 1e300).all()
 
 
 def test_masks_need_no_optional_package():

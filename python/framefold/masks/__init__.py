@@ -1,17 +1,16 @@
 """Masks for virtual detectors, as arrays of shape ``(imageSizeY, imageSizeX)``.
 
-Long because: half of it says what arguments are.
-
 Positions are in pixels; pixel centres have integer coordinates. Masks are boolean unless
-something has to be weighted; antialiased ones are float64. A centre that is not finite is an
-:class:`~framefold.exceptions.InvalidArgumentError`, and so is a radius of NaN.
+something has to be weighted; antialiased ones are float64. Numbers may be those of Python or NumPy.
+What is masked, NaN or no number is an :class:`~framefold.exceptions.InvalidArgumentError`, and so
+are a centre that is not finite and a radius below 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
-from math import ceil, hypot, pi
+from math import ceil, hypot, inf, pi
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,13 @@ import numpy.typing as npt
 from framefold.common import _memory
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
+from framefold.common._numbers import coordinate, count, number, radius_of
 from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
 from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.masks._frames import frame_shape, frame_with_centre
+from framefold.masks._stacks import sparse_circular_multi_stack, sparse_template_multi_stack
 
 __all__ = [
     "background_subtraction",
@@ -74,13 +76,15 @@ def circular(
         a pixel outside of ``radius``; float64 instead of bool. The pixel at the centre has
         weight 1, however small the disk.
     """
-    _check_places(centerX, centerY, radius)
+    cx, cy, width, height = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    radius = radius_of("radius", radius)
     if boolean("antialiased", antialiased):
-        distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
-        return _antialiased_ring(distance, _centre(centerX, centerY, distance), 0, radius)
-    _memory.check((imageSizeY, imageSizeX))
-    y, x = np.ogrid[:imageSizeY, :imageSizeX]
-    disk: Mask = (x - centerX) ** 2 + (y - centerY) ** 2 <= radius**2
+        distance = _distance(cx, cy, width, height)
+        return _antialiased_ring(distance, _centre(cx, cy, distance), 0, radius)
+    _memory.check((height, width))
+    y, x = np.ogrid[:height, :width]
+    # Not radius**2, which is an error of Python where it is too large.
+    disk: Mask = (x - cx) ** 2 + (y - cy) ** 2 <= radius * radius
     return disk
 
 
@@ -106,13 +110,13 @@ def ring(
     antialiased
         Weight pixels at both edges by how far they reach in; float64 instead of bool.
     """
-    _check_places(centerX, centerY, radius, radius_inner)
+    geometry = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    radius, radius_inner = radius_of("radius", radius), radius_of("radius_inner", radius_inner)
     if boolean("antialiased", antialiased):
-        distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
-        centre = _centre(centerX, centerY, distance)
+        distance = _distance(*geometry)
+        centre = _centre(*geometry[:2], distance)
         return _antialiased_ring(distance, centre, radius_inner, radius)
-    outer = circular(centerX, centerY, imageSizeX, imageSizeY, radius)
-    return outer & ~circular(centerX, centerY, imageSizeX, imageSizeY, radius_inner)
+    return circular(*geometry, radius) & ~circular(*geometry, radius_inner)
 
 
 def radial_gradient(
@@ -132,7 +136,7 @@ def radial_gradient(
     imageSizeX, imageSizeY
         The shape of a frame.
     radius
-        The radius in pixels, positive.
+        The radius in pixels, positive and finite.
     antialiased
         Fall from 1 to -1 within half a pixel on both sides of the edge, as
         :func:`radial_gradient_background_subtraction` does: the pixels just outside have
@@ -141,19 +145,20 @@ def radial_gradient(
     Raises
     ------
     InvalidArgumentError
-        If ``radius`` is not positive.
+        If ``radius`` is not positive, or infinite.
     """
-    if not radius > 0:
+    geometry = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    radius = radius_of("radius", radius)
+    if not 0 < radius < inf:
         raise InvalidArgumentError(
-            f"the radius of a radial gradient is {radius}, expected a positive number"
+            f"the radius of a radial gradient is {radius}, expected a positive, finite number"
         )
-    distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
+    distance = _distance(*geometry)
     if boolean("antialiased", antialiased):
         gradient = radial_gradient_background_subtraction(distance, radius, radius + 0.5)
         gradient[distance >= radius + 0.5] = 0
         return gradient
-    disk = circular(centerX, centerY, imageSizeX, imageSizeY, radius)
-    return np.where(disk, distance / radius, 0.0)
+    return np.where(circular(*geometry, radius), distance / radius, 0.0)
 
 
 def radial_gradient_background_subtraction(
@@ -182,8 +187,10 @@ def radial_gradient_background_subtraction(
         The shape of ``r``, and its dtype if that is a float.
     """
     refuse_masked("the distances", r)
-    distance = np.asarray(r)
-    result = np.zeros(distance.shape, dtype=np.result_type(distance.dtype, np.float16))
+    r0, delta = number("r0", r0, 0), number("delta", delta)
+    r_outer = number("r_outer", r_outer, 0, inf)
+    distance = _as_floats(r)
+    result = np.zeros(distance.shape, dtype=distance.dtype)
     inside = distance < r0 - delta / 2
     edge = (distance >= r0 - delta / 2) & (distance < r0 + delta / 2)
     around = (distance >= r0 + delta / 2) & (distance <= r_outer)
@@ -222,7 +229,7 @@ def background_subtraction(
     InvalidArgumentError
         If there is no pixel in the ring, so that nothing can balance the disk.
     """
-    geometry = (centerX, centerY, imageSizeX, imageSizeY)
+    geometry = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
     disk = circular(*geometry, radius_inner, antialiased).astype(np.float64)
     background = ring(*geometry, radius, radius_inner, antialiased).astype(np.float64)
     if not background.any():
@@ -261,10 +268,11 @@ def polar_map(
         Distance in pixels, and angle from the x axis in radians from -pi to pi, of shape
         ``(imageSizeY, imageSizeX)``.
     """
-    _check_places(centerX, centerY)
-    _memory.check((4, imageSizeY, imageSizeX))
-    y, x = np.mgrid[:imageSizeY, :imageSizeX]
-    dy, dx = y - centerY, x - centerX
+    cx, cy, width, height = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    stretchY, angle = number("stretchY", stretchY), number("angle", angle, unit="radians")
+    _memory.check((4, height, width))
+    y, x = np.mgrid[:height, :width]
+    dy, dx = y - cy, x - cx
     if stretchY != 1 or angle != 0:
         dy, dx = (
             (np.cos(angle) * dy - np.sin(angle) * dx) / stretchY,
@@ -287,8 +295,7 @@ def balance(template: npt.ArrayLike) -> Mask:
         A copy, of the dtype of ``template`` if that is a float.
     """
     refuse_masked("the template", template)
-    weights = np.asarray(template)
-    result = weights.astype(weights.dtype if weights.dtype.kind == "f" else np.float64)
+    result = _as_floats(template).copy()
     below = result < 0
     if below.any():
         result[below] *= -result[result > 0].sum() / result[below].sum()
@@ -305,10 +312,8 @@ def bounding_radius(centerX: float, centerY: float, imageSizeX: int, imageSizeY:
     imageSizeX, imageSizeY
         The shape of a frame.
     """
-    _check_places(centerX, centerY)
-    dx = max(centerX, imageSizeX - centerX)
-    dy = max(centerY, imageSizeY - centerY)
-    return ceil(hypot(dx, dy)) + 1
+    cx, cy, width, height = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    return ceil(hypot(max(cx, width - cx), max(cy, height - cy))) + 1
 
 
 def radial_bins(
@@ -333,7 +338,7 @@ def radial_bins(
         The shape of a frame.
     radius, radius_inner
         Outer radius of the last and inner radius of the first ring, in pixels. By default from
-        the centre as far as :func:`bounding_radius`.
+        the centre as far as :func:`bounding_radius`, which an infinite ``radius`` stands for, too.
     n_bins
         The number of rings. By default rings are about one pixel wide.
     normalize
@@ -358,25 +363,26 @@ def radial_bins(
     MissingLibraryError
         If ``use_sparse`` is set, but the package ``sparse`` is not installed.
     """
-    if radius is None:
-        radius = bounding_radius(centerX, centerY, imageSizeX, imageSizeY)
+    geometry = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
+    radius_inner = radius_of("radius_inner", radius_inner)
+    radius = inf if radius is None else radius_of("radius", radius)
+    # Of rings without end, none is wide enough to reach a pixel.
+    radius = float(bounding_radius(*geometry)) if radius == inf else radius
     use_sparse = None if use_sparse is None else boolean("use_sparse", use_sparse)
     if not radius > radius_inner:
         raise InvalidArgumentError(
             f"radius={radius} is not larger than radius_inner={radius_inner}"
         )
-    if n_bins is None:
-        n_bins = max(1, round(radius - radius_inner))
-    if n_bins < 1:
-        raise InvalidArgumentError(f"n_bins is {n_bins}, expected at least 1")
+    n_bins = max(1, round(radius - radius_inner)) if n_bins is None else count("n_bins", n_bins, 1)
     if use_sparse is None:
-        width = (radius - radius_inner) / n_bins
-        covered = pi * (radius**2 - (radius - width) ** 2) / (imageSizeX * imageSizeY)
+        step = (radius - radius_inner) / n_bins
+        area = radius * radius - (radius - step) * (radius - step)
+        covered = pi * area / (geometry[2] * geometry[3])
         use_sparse = covered < SPARSE_FILL and _has_sparse()
     # Edges, and at least one number for each ring.
     _memory.check((2, n_bins + 1))
-    distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
-    centre = _centre(centerX, centerY, distance)
+    distance = _distance(*geometry)
+    centre = _centre(*geometry[:2], distance)
     edges = np.linspace(radius_inner, radius, n_bins + 1)
     bins = _bins(distance.reshape(-1), centre, edges, boolean("normalize", normalize))
     if not use_sparse:
@@ -408,10 +414,13 @@ def rectangular(
     imageSizeX, imageSizeY
         The shape of a frame.
     """
-    mask = _memory.zeros((imageSizeY, imageSizeX), bool)
-    if Width and Height:
-        left, right = (int(side) for side in sorted((X, X + Width)))
-        top, bottom = (int(side) for side in sorted((Y, Y + Height)))
+    width, height = frame_shape(imageSizeX, imageSizeY)
+    x, y = coordinate("X", X), coordinate("Y", Y)
+    across, down = coordinate("Width", Width), coordinate("Height", Height)
+    mask = _memory.zeros((height, width), bool)
+    if across and down:
+        left, right = (int(side) for side in sorted((x, x + across)))
+        top, bottom = (int(side) for side in sorted((y, y + down)))
         if right >= 0 and bottom >= 0:
             mask[max(0, top) : bottom + 1, max(0, left) : right + 1] = True
     return mask
@@ -419,163 +428,34 @@ def rectangular(
 
 def gradient_x(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The x coordinate of each pixel."""
-    _memory.check((imageSizeY, imageSizeX), dtype)
-    return np.tile(np.arange(imageSizeX).astype(dtype), (imageSizeY, 1))
+    width, height = frame_shape(imageSizeX, imageSizeY)
+    _memory.check((height, width), dtype)
+    return np.tile(np.arange(width).astype(dtype), (height, 1))
 
 
 def gradient_y(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The y coordinate of each pixel."""
-    _memory.check((imageSizeY, imageSizeX), dtype)
-    return np.repeat(np.arange(imageSizeY).astype(dtype)[:, np.newaxis], imageSizeX, axis=1)
+    width, height = frame_shape(imageSizeX, imageSizeY)
+    _memory.check((height, width), dtype)
+    return np.repeat(np.arange(height).astype(dtype)[:, np.newaxis], width, axis=1)
 
 
-def sparse_template_multi_stack(
-    mask_index: Sequence[int],
-    offsetX: npt.ArrayLike,
-    offsetY: npt.ArrayLike,
-    template: npt.NDArray[Any],
-    imageSizeX: int,
-    imageSizeY: int,
-) -> Any:
-    """A stack of masks with copies of a template at given places.
-
-    Parameters
-    ----------
-    mask_index
-        For each copy the mask that it belongs to. Where copies in one mask overlap, they add up.
-    offsetX, offsetY
-        For each copy where its upper left pixel goes; truncated to integers. What lies outside
-        of the frame is left out.
-    template
-        A small two-dimensional array.
-    imageSizeX, imageSizeY
-        The shape of a frame.
-
-    Returns
-    -------
-    sparse.COO
-        Shape ``(max(mask_index) + 1, imageSizeY, imageSizeX)``, the dtype of ``template``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If index and offsets are not equally long, or an index is negative.
-    MissingLibraryError
-        If the package ``sparse`` is not installed.
-    """
-    sparse = require("sparse", "framefold.masks", "stacks of templates")
-    refuse_masked("index, offsets and template", [mask_index, offsetX, offsetY, template])
-    template = np.asarray(template)
-    index = np.asarray(list(mask_index), dtype=np.int64)
-    left = np.asarray(offsetX).astype(np.int64).reshape(-1)
-    top = np.asarray(offsetY).astype(np.int64).reshape(-1)
-    if not len(index) == len(left) == len(top):
-        raise InvalidArgumentError(
-            f"mask_index, offsetX and offsetY have {len(index)}, {len(left)} and {len(top)} "
-            f"elements, expected one of each for each copy of the template"
-        )
-    if (index < 0).any():
-        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
-    shape = (len(index), *template.shape)
-    y = top[:, np.newaxis] + np.arange(template.shape[0])
-    x = left[:, np.newaxis] + np.arange(template.shape[1])
-    inside = ((y >= 0) & (y < imageSizeY))[:, :, np.newaxis]
-    inside = inside & ((x >= 0) & (x < imageSizeX))[:, np.newaxis, :]
-    inside = np.broadcast_to(inside, shape)
-    coords = np.stack(
-        [
-            np.broadcast_to(index[:, np.newaxis, np.newaxis], shape)[inside],
-            np.broadcast_to(y[:, :, np.newaxis], shape)[inside],
-            np.broadcast_to(x[:, np.newaxis, :], shape)[inside],
-        ]
-    )
-    values = np.broadcast_to(template, shape)[inside]
-    n_masks = int(index.max()) + 1 if len(index) else 0
-    return sparse.COO(coords, values, shape=(n_masks, imageSizeY, imageSizeX), prune=True)
+def _as_floats(values: npt.ArrayLike) -> Mask:
+    """An array of floats; of integers, in double precision."""
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def sparse_circular_multi_stack(
-    mask_index: Sequence[int],
-    centerX: Sequence[float],
-    centerY: Sequence[float],
-    imageSizeX: int,
-    imageSizeY: int,
-    radius: float,
-) -> Any:
-    """A stack of masks with disks at given places.
-
-    Parameters
-    ----------
-    mask_index
-        For each disk the mask that it belongs to.
-    centerX, centerY
-        For each disk its centre in pixels.
-    imageSizeX, imageSizeY
-        The shape of a frame.
-    radius
-        The radius of all disks in pixels.
-
-    Returns
-    -------
-    sparse.COO
-        Shape ``(max(mask_index) + 1, imageSizeY, imageSizeX)``, dtype bool; each disk is that of
-        :func:`circular`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If index and centres are not equally long, or an index is negative.
-    MissingLibraryError
-        If the package ``sparse`` is not installed.
-    """
-    sparse = require("sparse", "framefold.masks", "stacks of disks")
-    refuse_masked("index and centres", [mask_index, centerX, centerY])
-    index = np.asarray(list(mask_index), dtype=np.int64)
-    cx, cy = np.asarray(centerX, dtype=float), np.asarray(centerY, dtype=float)
-    if not len(index) == len(cx) == len(cy):
-        raise InvalidArgumentError(
-            f"mask_index, centerX and centerY have {len(index)}, {len(cx)} and {len(cy)} "
-            f"elements, expected one of each for each disk"
-        )
-    if (index < 0).any():
-        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
-    _check_places(cx, cy, radius)
-    reach = ceil(abs(radius)) + 1
-    around_y, around_x = (
-        part.reshape(-1) for part in np.mgrid[-reach : reach + 1, -reach : reach + 1]
-    )
-    y = np.floor(cy).astype(np.int64)[:, np.newaxis] + around_y
-    x = np.floor(cx).astype(np.int64)[:, np.newaxis] + around_x
-    inside = (x - cx[:, np.newaxis]) ** 2 + (y - cy[:, np.newaxis]) ** 2 <= radius**2
-    inside &= (y >= 0) & (y < imageSizeY) & (x >= 0) & (x < imageSizeX)
-    masks = np.broadcast_to(index[:, np.newaxis], inside.shape)
-    n_masks = int(index.max()) + 1 if len(index) else 0
-    coords = np.unique(np.stack([masks[inside], y[inside], x[inside]]), axis=1)
-    values = np.ones(coords.shape[1], dtype=bool)
-    return sparse.COO(coords, values, shape=(n_masks, imageSizeY, imageSizeX))
-
-
-def _check_places(centerX: Any, centerY: Any, *radii: float) -> None:
-    """Refuse what is no place: comparisons with NaN select no pixel, without an error."""
-    if not all(np.isfinite(np.asarray(axis, dtype=float)).all() for axis in (centerX, centerY)):
-        raise InvalidArgumentError(
-            f"the centre is at x={centerX} and y={centerY}, expected finite numbers of pixels"
-        )
-    if any(np.isnan(np.asarray(radius, dtype=float)).any() for radius in radii):
-        raise InvalidArgumentError("a radius is NaN, expected a number of pixels")
-
-
-def _distance(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> Mask:
-    _check_places(centerX, centerY)
-    _memory.check((2, imageSizeY, imageSizeX))
-    y, x = np.ogrid[:imageSizeY, :imageSizeX]
-    distance: Mask = np.sqrt((x - centerX) ** 2 + (y - centerY) ** 2)
+def _distance(cx: float, cy: float, width: int, height: int) -> Mask:
+    _memory.check((2, height, width))
+    y, x = np.ogrid[:height, :width]
+    distance: Mask = np.sqrt((x - cx) ** 2 + (y - cy) ** 2)
     return distance
 
 
-def _centre(centerX: float, centerY: float, distance: Mask) -> int | None:
+def _centre(cx: float, cy: float, distance: Mask) -> int | None:
     """The flat index of the pixel at the centre, or None if it is outside of the frame."""
-    y, x = round(centerY), round(centerX)
+    y, x = round(cy), round(cx)
     height, width = distance.shape
     return y * width + x if 0 <= y < height and 0 <= x < width else None
 
