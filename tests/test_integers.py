@@ -110,6 +110,50 @@ def test_places_and_radii_of_analyses(ctx, dataset, analysis, name, value):
     refused(lambda: ctx.run(create(dataset, **{name: value})), name)
 
 
+@pytest.mark.parametrize(
+    ("analysis", "options"),
+    [
+        ("disk", {"cx": 40, "cy": 30, "r": 20}),
+        ("ring", {"cx": 40, "cy": 30, "ri": 17, "ro": 29}),
+        ("radial_fourier", {"cx": 40, "cy": 30, "ri": 17, "ro": 29, "n_bins": 1, "max_order": 1}),
+    ],
+)
+@pytest.mark.parametrize("of", [np.uint8, np.int8, np.float16])
+def test_numbers_of_numpy_for_analyses(ctx, analysis, options, of):
+    dataset = ctx.load("memory", data=np.ones((1, 2, 60, 80), dtype=np.float32))
+    create = getattr(ctx, f"create_{analysis}_analysis")
+    small = {name: of(value) for name, value in options.items()}
+    found, expected = (ctx.run(create(dataset, **each)) for each in (small, options))
+    np.testing.assert_array_equal(found[0].raw_data, expected[0].raw_data)
+    np.testing.assert_array_equal(found[1].raw_data, expected[1].raw_data)
+
+
+@pytest.mark.parametrize("value", [-3, -np.inf, np.nan, np.ma.masked, True, "3"])
+@pytest.mark.parametrize(
+    ("analysis", "name"), [("disk", "r"), ("ring", "ri"), ("ring", "ro"), ("radial_fourier", "ri")]
+)
+def test_what_is_no_radius_of_analyses(ctx, dataset, analysis, name, value):
+    with pytest.raises(FramefoldError, match=rf"{name} is .*, expected a number"):
+        getattr(ctx, f"create_{analysis}_analysis")(dataset, **{name: value})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "1", 1.5, [1], True, np.ma.masked])
+def test_positions_that_are_picked_are_whole(ctx, dataset, value):
+    with pytest.raises(FramefoldError, match=r"x is .*, expected a whole number"):
+        ctx.create_pick_analysis(dataset, x=value, y=0)
+    assert ctx.create_pick_analysis(dataset, x=1.0, y=np.uint8(2)).get_roi()[2, 1]
+
+
+def test_rings_without_end_are_whole_frames(ctx, dataset):
+    options = {"ri": 0, "n_bins": 1, "max_order": 0}
+    found, expected = (
+        ctx.run(ctx.create_radial_fourier_analysis(dataset, ro=ro, **options)).raw_results
+        for ro in (np.inf, None)
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert (abs(found) > 0).all()
+
+
 def test_radii_without_end_are_whole_frames(ctx, dataset):
     result = ctx.run(ctx.create_disk_analysis(dataset, r=float("inf")))
     assert (result.intensity.raw_data == 6 * 7).all()

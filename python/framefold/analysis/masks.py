@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
 
 from framefold import _engine
 from framefold.analysis.base import Analysis, scan_results
+from framefold.common._numbers import FARTHEST, coordinate, number, radius_of
 from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.common.container import MaskFactories
@@ -109,10 +111,10 @@ class SingleMaskAnalysis(MasksAnalysis):
 
     def _doubts(self) -> list[str]:
         sig = tuple(self.dataset.shape.sig)
-        if len(sig) != 2 or not np.isfinite(self.centre()).all():
+        if len(sig) != 2:
             return []
         cy, cx = self.centre()
-        return _engine.doubts("com", {"cy": float(cy), "cx": float(cx)}, sig)
+        return _engine.doubts("com", {"cy": cy, "cx": cx}, sig)
 
     def frame_shape(self) -> tuple[int, int]:
         """Height and width of a frame.
@@ -135,42 +137,22 @@ class SingleMaskAnalysis(MasksAnalysis):
         return middle(self.frame_shape(), self.parameters)
 
     def number(self, name: str, default: float) -> float:
-        """A parameter, or the default if it is left out or None."""
+        """A radius among the parameters, or the default if it is left out or None."""
         value = self.parameters.get(name)
-        return default if value is None else real(name, value)
+        if value is None:
+            return default
+        found = radius_of(name, value)
+        return found if found == inf else number(name, value, 0, FARTHEST, "pixels")
 
 
 def middle(sig: tuple[int, int], parameters: Mapping[str, Any]) -> tuple[float, float]:
     """``cy`` and ``cx`` of ``parameters``, or half of the frame where they are left out."""
     cy, cx = parameters.get("cy"), parameters.get("cx")
     return (
-        sig[0] / 2 if cy is None else real("cy", cy),
-        sig[1] / 2 if cx is None else real("cx", cx),
+        sig[0] / 2 if cy is None else coordinate("cy", cy),
+        sig[1] / 2 if cx is None else coordinate("cx", cx),
     )
 
-
-def real(name: str, value: Any) -> Any:
-    """A number that masks can be computed with, as it is.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is no number, or further away than any pixel.
-    """
-    try:
-        distance = abs(float(value))
-        near = distance <= FARTHEST or distance == float("inf")
-    except (TypeError, ValueError, OverflowError):
-        near = False
-    if not near:
-        raise InvalidArgumentError(
-            f"{name}={value!r} is not a number from {-FARTHEST} to {FARTHEST}; give pixels"
-        )
-    return value
-
-
-#: Pixels are no further away; squares of it are numbers yet.
-FARTHEST = 2**31
 
 #: The dtype of masks that follow from numbers.
 MASK_DTYPE = np.float32

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.analysis.base import Analysis, frame_results
+from framefold.common._numbers import count
 from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
@@ -88,7 +90,7 @@ class PickFrameAnalysis(Analysis):
                 f"got {', '.join(f'{name}={value}' for name, value in given.items())}; the data "
                 f"set has {len(nav)} navigation axes, so give {' and '.join(needed)}"
             )
-        position = tuple(int(given[name]) for name in reversed(needed))
+        position = tuple(count(name, given[name], -inf) for name in reversed(needed))
         for name, value, length in zip(reversed(needed), position, nav, strict=True):
             if not 0 <= value < length:
                 raise InvalidArgumentError(
