@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.exceptions import FramefoldError
+from framefold.exceptions import FramefoldError, LimitError
 from framefold.udf import UDF
 
 NEVER = [-3, 2**70, -(2**70), 2.5, np.int64(-3), np.float32(1.5), "x", None]
@@ -142,6 +142,12 @@ def test_positions_that_are_picked_are_whole(ctx, dataset, value):
     with pytest.raises(FramefoldError, match=r"x is .*, expected a whole number"):
         ctx.create_pick_analysis(dataset, x=value, y=0)
     assert ctx.create_pick_analysis(dataset, x=1.0, y=np.uint8(2)).get_roi()[2, 1]
+
+
+def test_orders_that_do_not_fit_into_memory_are_refused_at_once(ctx, dataset):
+    for many in ({"max_order": 2**31}, {"max_order": 2**70}, {"n_bins": 2**40}):
+        with pytest.raises(LimitError, match="no memory"):
+            ctx.create_radial_fourier_analysis(dataset, **many)
 
 
 def test_rings_without_end_are_whole_frames(ctx, dataset):

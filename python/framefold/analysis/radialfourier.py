@@ -14,10 +14,10 @@ from framefold import masks
 from framefold.analysis.base import picture_of
 from framefold.analysis.masks import SingleMaskAnalysis
 from framefold.common import _memory
+from framefold.common._numbers import count
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.common.container import MaskFactories
-from framefold.exceptions import InvalidArgumentError
 from framefold.udf.masks import ApplyMasksUDF
 
 __all__ = ["RadialFourierAnalysis", "RadialFourierResultSet"]
@@ -72,18 +72,19 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         cy, cx = self.centre()
         inner = self.number("ri", 0)
         outer = self.number("ro", masks.bounding_radius(cx, cy, width, height))
-        orders = self.orders()
-        return partial(
-            fourier_masks, cx, cy, width, height, inner, outer, self.n_bins(), max(orders)
-        )
+        n_bins, highest = self.n_bins(), self.orders()[-1]
+        _memory.check((n_bins, highest + 1, height, width), np.complex128)
+        return partial(fourier_masks, cx, cy, width, height, inner, outer, n_bins, highest)
 
     def n_bins(self) -> int:
         """The number of rings."""
-        return self._count("n_bins", 1, least=1)
+        given = self.parameters.get("n_bins")
+        return 1 if given is None else count("n_bins", given, 1)
 
     def orders(self) -> range:
         """All orders."""
-        return range(self._count("max_order", 24, least=0) + 1)
+        given = self.parameters.get("max_order")
+        return range((24 if given is None else count("max_order", given)) + 1)
 
     def get_udf(self) -> ApplyMasksUDF:
         """Products with all masks."""
@@ -128,16 +129,6 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
             title, desc = f"bin {ring} order {order}", "Fourier component"
             add(series[..., ring, order], f"complex_{ring}_{order}", title, desc)
         return RadialFourierResultSet(results, raw_results=raw)
-
-    def _count(self, name: str, default: int, least: int) -> int:
-        value = self.parameters.get(name)
-        if value is None:
-            return default
-        if int(value) != value or value < least:
-            raise InvalidArgumentError(
-                f"{name} is {value}, expected a whole number from {least} on"
-            )
-        return int(value)
 
 
 def fourier_masks(
