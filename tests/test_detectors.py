@@ -59,8 +59,14 @@ def test_all_but_the_shape_is_given_by_name() -> None:
         (lambda: detectors.ring(SHAPE, ri=4, ro=4), "ri=4 is not below ro=4"),
         (lambda: detectors.disk((10,), r=2), r"frames of shape \(10,\) have 1"),
         (lambda: detectors.disk(SHAPE, cy=np.nan, r=2), "not finite"),
-        (lambda: detectors.rectangle(SHAPE, y=0, x=0, height=-1, width=1), "0 or more"),
-        (lambda: detectors.rectangle(SHAPE, y=0.5, x=0, height=1, width=1), "whole pixels"),
+        (
+            lambda: detectors.rectangle(SHAPE, y=0, x=0, height=-1, width=1),
+            "height=-1 .* from 0 up",
+        ),
+        (
+            lambda: detectors.rectangle(SHAPE, y=0.5, x=0, height=1, width=1),
+            "y=0.5 is not a whole number",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_said(make, message) -> None:
@@ -74,3 +80,30 @@ def test_the_middle_is_that_of_the_engine() -> None:
     ours = ff.ApplyMasksUDF([lambda: ff.detectors.disk(sig, r=3.5)])
     results = ctx.run_udf(dataset, [ours, ff.ReductionUDF("masks", disk=3.5)])
     np.testing.assert_array_equal(*(result["intensity"].data for result in results))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("cy", lambda value: detectors.disk(SHAPE, r=2, cy=value)),
+        ("r", lambda value: detectors.disk(SHAPE, r=value)),
+        ("ri", lambda value: detectors.ring(SHAPE, ri=value, ro=3)),
+        ("height", lambda value: detectors.rectangle(SHAPE, y=0, x=0, height=value, width=1)),
+        ("n", lambda value: detectors.rings(SHAPE, n=value)),
+        ("the shape of a frame", lambda value: detectors.disk((value, 5), r=2)),
+    ],
+)
+@pytest.mark.parametrize("value", [np.ma.masked, np.ma.array(3, mask=True), "3", [3]])
+def test_what_is_masked_or_no_number_is_refused(name, make, value) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=rf"(?s)^{name}(=| is ).*(expected a|not a whole)"
+    ):
+        make(value)
+
+
+def test_rings_without_end_cover_the_frame() -> None:
+    np.testing.assert_array_equal(
+        detectors.rings(SHAPE, n=3, ro=np.inf), detectors.rings(SHAPE, n=3)
+    )
+    with pytest.raises(InvalidArgumentError, match=r"n is 2\.5, expected a whole number from 1"):
+        detectors.rings(SHAPE, n=2.5)

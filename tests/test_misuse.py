@@ -483,6 +483,7 @@ def test_what_is_returned_and_not_written_warns_once(executor, name, tmp_path):
         (lambda: ff.CoMUDF(r=None), "r is None, expected a number, in pixels"),
         (lambda: ff.CoMUDF(cy=(6, 8)), r"cy is \(6, 8\), expected a number, in pixels"),
         (lambda: ff.CoMUDF(scan_rotation="33"), "scan_rotation is '33', .* in degrees"),
+        (lambda: ff.CoMUDF(r=5, ri=np.ma.masked), "ri is masked, expected a number, in pixels"),
         (lambda: ff.CoMUDF().with_params(3), "of CoMUDF got 3 without a name"),
         (lambda: Nav().buffer("nav", dtype="flaot32"), "buffer is 'flaot32', expected one that"),
         (lambda: ff.Context().open(np.ones((2, 3))), r"type ndarray; use load\('memory', data="),

@@ -20,7 +20,6 @@ middle of the frame, as for the centre of mass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,6 +28,8 @@ import numpy.typing as npt
 from framefold import masks
 from framefold.common import _memory
 from framefold.common._booleans import boolean
+from framefold.common._integers import MOST, whole
+from framefold.common._numbers import count
 from framefold.exceptions import InvalidArgumentError
 from framefold.utils._lengths import Place, place
 
@@ -156,14 +157,8 @@ def rectangle(shape: Sequence[int] | DataSet, *, y: int, x: int, height: int, wi
         If ``height`` or ``width`` is below 0, or they are no integers.
     """
     found = place(shape, None, None)
-    try:
-        top, left, rows, columns = (index(value) for value in (y, x, height, width))
-    except TypeError:
-        raise InvalidArgumentError(
-            f"a rectangle has whole pixels, not y={y}, x={x}, height={height}, width={width}"
-        ) from None
-    if min(rows, columns) < 0:
-        raise InvalidArgumentError(f"height={height} and width={width} have to be 0 or more")
+    top, left = whole("y", y, -MOST), whole("x", x, -MOST)
+    rows, columns = whole("height", height), whole("width", width)
     mask = _memory.zeros((found.height, found.width), bool)
     mask[max(0, top) : max(0, top + rows), max(0, left) : max(0, left + columns)] = True
     return mask
@@ -189,7 +184,7 @@ def rings(
         How many.
     ri, ro
         Inner radius of the first and outer radius of the last, in pixels or with a unit; to the
-        farthest corner by default.
+        farthest corner by default, and if ``ro`` is infinite.
     cy, cx
         The centre, in pixels, or places on the axes of the data set with a unit.
     normalize
@@ -206,7 +201,7 @@ def rings(
         If ``ri`` is not below ``ro``, or ``n`` is not positive, and as for :func:`disk`; rings are
         antialiased.
     """
-    found = place(shape, cy, cx, ri=ri, **({} if ro is None else {"ro": ro}))
+    found, n = place(shape, cy, cx, ri=ri, **({} if ro is None else {"ro": ro})), count("n", n, 1)
     inner, *outer = _round(found, "rings")
     bins: Mask = masks.radial_bins(
         *_geometry(found), outer[0] if outer else None, inner, n, normalize, use_sparse=False

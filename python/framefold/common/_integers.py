@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+from framefold.common._masked import has_masked
 from framefold.exceptions import InvalidArgumentError
 
 #: The engine counts no further.
@@ -26,8 +27,10 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is anything else.
+        If it is anything else, or masked.
     """
+    if has_masked(value):
+        raise InvalidArgumentError(f"{name} is masked, expected a whole number")
     try:
         number = index(value)
     except TypeError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite, isnan
+from math import inf
 from typing import Any
 
 from framefold.common._booleans import boolean
-from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
+from framefold.common._numbers import LARGEST, number
+from framefold.exceptions import InvalidArgumentError
 
 
 def check_numbers(params: Mapping[str, Any]) -> None:
@@ -17,17 +18,11 @@ def check_numbers(params: Mapping[str, Any]) -> None:
         value = params[name]
         if value is None and name != "r":
             continue
-        try:
-            is_finite = isfinite(value)
-        except TypeError:
-            unit = "degrees" if name == "scan_rotation" else "pixels"
-            raise ArgumentTypeError(
-                f"CoMUDF: {name} is {value!r}, expected a number, in {unit}"
-            ) from None
-        if not is_finite and name not in ("r", "ri"):
-            raise InvalidArgumentError(f"CoMUDF: {name} is {value}, not a finite number")
+        limits = (-inf, inf) if name in ("r", "ri") else (-LARGEST, LARGEST)
+        unit = "degrees" if name == "scan_rotation" else "pixels"
+        number(f"CoMUDF: {name}", value, *limits, unit)
     inner, outer = params["ri"] or 0.0, params["r"]
-    if isnan(outer) or isnan(inner) or inner >= outer:
+    if inner >= outer:
         raise InvalidArgumentError(
             f"CoMUDF: the inner radius {inner} is not below the outer radius {outer}; choose ri < r"
         )

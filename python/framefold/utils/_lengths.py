@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isclose, isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from framefold.common._numbers import count
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import number_or_quantity
 
@@ -64,7 +65,7 @@ def place(frame: Sequence[int] | DataSet, cy: Any, cx: Any, **radii: Any) -> Pla
             f"detectors have two axes, and frames of shape {shape} have {len(shape)}; pass "
             f"dataset.shape.sig"
         )
-    height, width = (int(length) for length in shape)
+    height, width = (count("the shape of a frame", length) for length in shape)
     middle = (height // 2, width // 2) if dataset is None else _zero(dataset)
     centre = []
     for i, (name, given) in enumerate((("cy", cy), ("cx", cx))):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from math import isfinite, pi
-from numbers import Real
 from typing import Any, TypedDict
 
 import numpy as np
 
 from framefold import _engine
+from framefold.common._numbers import as_float
 from framefold.exceptions import InvalidArgumentError
 
 __all__ = ["Facts", "Turn", "facts_of", "split_facts", "turn_of"]
@@ -120,7 +120,7 @@ def number_or_quantity(name: str, value: Any) -> tuple[float, str | None]:
     InvalidArgumentError
         If it is neither.
     """
-    number = _number(value)
+    number = as_float(value)
     if number is not None:
         return number, None
     expected = (
@@ -149,17 +149,8 @@ def _one(value: Any) -> tuple[float, str] | None:
         pair = (value.value, str(value.unit))
     else:
         return None
-    number = _number(pair[0])
+    number = as_float(pair[0])
     return None if number is None else (number, str(pair[1]))
-
-
-def _number(value: Any) -> float | None:
-    """A number as such; also an array without axes, as quantities hold."""
-    if getattr(value, "shape", None) == ():
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return None
-    return float(value)
 
 
 #: Degrees of units of angles.
@@ -167,7 +158,7 @@ _ANGLES = {"deg": 1.0, "degree": 1.0, "rad": 180 / pi, "radian": 180 / pi}
 
 
 def _degrees(value: Any) -> float:
-    number = _number(value)
+    number = as_float(value)
     pair = _one(value)
     if pair is not None and pair[1] in _ANGLES:
         number = pair[0] * _ANGLES[pair[1]]
@@ -180,8 +171,9 @@ def _degrees(value: Any) -> float:
 
 
 def _centre(value: Any) -> list[float]:
-    numbers = [_number(each) for each in value] if isinstance(value, Iterable) else [None]
-    if not numbers or None in numbers or isinstance(value, str):
+    is_ordered = isinstance(value, Iterable) and not isinstance(value, Set | bytes | str)
+    numbers = [as_float(each) for each in value] if is_ordered else [None]
+    if not numbers or None in numbers:
         raise InvalidArgumentError(
             f"centre is {value!r}, expected the pixel at which axes have the value 0: (cy, cx)"
         )
