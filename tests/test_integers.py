@@ -137,6 +137,14 @@ def test_what_is_no_radius_of_analyses(ctx, dataset, analysis, name, value):
         getattr(ctx, f"create_{analysis}_analysis")(dataset, **{name: value})
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("name", ["mask_radius", "mask_radius_inner", "scan_rotation", "cx"])
+def test_masked_numbers_of_centres_of_mass(ctx, name, dtype):
+    dataset = ctx.load("memory", data=np.ones((2, 2, 4, 4), dtype=dtype))
+    with pytest.raises(FramefoldError, match=r"(r|ri|scan_rotation|cx) is masked, expected a num"):
+        ctx.run(ctx.create_com_analysis(dataset, **{name: np.ma.masked}))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, "1", 1.5, [1], True, np.ma.masked])
 def test_positions_that_are_picked_are_whole(ctx, dataset, value):
     with pytest.raises(FramefoldError, match=r"x is .*, expected a whole number"):

@@ -13,6 +13,7 @@ from framefold.common import numba as helpers
 from framefold.common.numba.indices import numba_unravel_index_single
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
+from framefold.udf.com import apply_correction
 from framefold.utils import generate
 
 POINTS = st.lists(st.tuples(st.floats(-99, 99), st.floats(-99, 99)), min_size=1, max_size=5)
@@ -35,6 +36,39 @@ def test_coordinates_as_the_reference():
     np.testing.assert_allclose(utils.make_cartesian([(1, np.pi / 6)]), [(0.5, 0.75**0.5)])
     np.testing.assert_allclose(utils.rotate_deg(1.0, 2.0, 90), (2, -1))
     np.testing.assert_allclose(utils.rotate_precalc(1.0, 2.0, 0.5, 0.2), (0.9, 0.8))
+
+
+@pytest.mark.parametrize("of", [np.uint8, np.int8, np.int16, np.uint64, np.float16])
+def test_angles_of_numpy_count_as_those_of_python(of):
+    y, x = np.ones(2), np.zeros(2)
+    amp, phi = np.ones((8, 8)), np.zeros((8, 8))
+    for turn in (
+        lambda angle: utils.rotate_deg(y, x, angle),
+        lambda angle: utils.rotate_rad(y, x, angle),
+        lambda angle: apply_correction(y, x, angle, flip_y=True),
+        lambda angle: apply_correction(y, x, angle, flip_y=True, forward=False),
+        lambda angle: generate.hologram_frame(amp, phi, f_angle=angle),
+    ):
+        np.testing.assert_array_equal(turn(of(30)), turn(30.0))
+    for what, turn in (("degrees", utils.rotate_deg), ("the angle", utils.rotate_rad)):
+        with pytest.raises(InvalidArgumentError, match=f"{what}.* masked"):
+            turn(y, x, np.ma.masked)
+
+
+@pytest.mark.parametrize("of", [np.uint8, np.int8, np.int16, np.uint64, np.float16])
+def test_lattices_of_small_numbers_do_not_wrap_around(of):
+    lattice = [np.array(vector) for vector in ((100, 90), (30, 2), (1, 28))]
+    indices = np.array([(1, 2), (100, 100)])
+    small = [each.astype(of) for each in lattice]
+    expected = utils.calc_coords(*lattice, indices)
+    np.testing.assert_array_equal(utils.calc_coords(*small, indices.astype(of)), expected)
+    np.testing.assert_array_equal(utils.make_polar(small), utils.make_polar(lattice))
+    np.testing.assert_array_equal(utils.make_cartesian(small), utils.make_cartesian(lattice))
+    inside = utils.within_frame(small, of(5), of(100), of(101))
+    np.testing.assert_array_equal(inside, utils.within_frame(lattice, 5, 100, 101))
+    # Neither single precision nor complex numbers become anything else.
+    assert utils.make_polar(np.ones((1, 2), np.float32)).dtype == np.float32
+    assert utils.calc_coords((1, 1j), (1, 0), (0, 1), [(1, 1)]).dtype == np.complex128
 
 
 def test_peaks_of_a_frame():
@@ -84,6 +118,7 @@ def test_ramps():
     data = generate.gradient_data((2, 3), (4, 5))
     assert (data.shape, data.dtype) == ((2, 3, 4, 5), np.float32)
     np.testing.assert_allclose(data.reshape(-1), np.linspace(5, 30, 120), rtol=1e-6)
+    assert generate.gradient_data(np.array([20, 20], np.uint8), (1, 1)).shape == (20, 20, 1, 1)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))

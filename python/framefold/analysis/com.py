@@ -13,6 +13,7 @@ import numpy.typing as npt
 from framefold.analysis.base import Analysis, picture_of
 from framefold.analysis.masks import middle
 from framefold.common._booleans import boolean
+from framefold.common._numbers import number
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
@@ -97,13 +98,9 @@ class COMAnalysis(Analysis):
         cy, cx = self._centre()
         given = self.parameters
         radius, inner = given.get("r"), given.get("ri")
-        radius, inner = inf if radius is None else radius, inner or 0.0
-        if np.dtype(self.dataset.dtype).kind == "c":
-            sig = tuple(self.dataset.shape.sig)
-            return ApplyMasksUDF(
-                mask_factories=partial(moments, cy, cx, sig, radius, inner), mask_count=3
-            )
-        return CoMUDF.with_params(
+        radius, inner = inf if radius is None else radius, 0.0 if inner is None else inner
+        # It refuses what is no number for the sums, too.
+        udf = CoMUDF.with_params(
             cy=cy,
             cx=cx,
             r=radius,
@@ -111,6 +108,11 @@ class COMAnalysis(Analysis):
             scan_rotation=self._rotation(),
             flip_y=self._flipped(),
         )
+        if np.dtype(self.dataset.dtype).kind != "c":
+            return udf
+        sig = tuple(self.dataset.shape.sig)
+        masks = partial(moments, cy, cx, sig, radius, inner)
+        return ApplyMasksUDF(mask_factories=masks, mask_count=3)
 
     def get_udf_results(
         self, udf_results: Mapping[str, BufferWrapper], roi: Any, damage: Any
@@ -161,8 +163,8 @@ class COMAnalysis(Analysis):
         return False if flip_y is None else boolean("flip_y", flip_y)
 
     def _rotation(self) -> float:
-        rotation: float | None = self.parameters.get("scan_rotation")
-        return 0.0 if rotation is None else rotation
+        rotation = self.parameters.get("scan_rotation")
+        return 0.0 if rotation is None else number("scan_rotation", rotation, unit="degrees")
 
 
 def moments(

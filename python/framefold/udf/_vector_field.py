@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._numbers import number
 from framefold.common.sparse import to_dense
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
@@ -236,7 +237,8 @@ def apply_correction(
     """
     y, x = np.asarray(y_centers), np.asarray(x_centers)
     flip_y, forward = boolean("flip_y", flip_y), boolean("forward", forward)
-    angle = np.deg2rad(scan_rotation if forward else -scan_rotation)
+    rotation = number("scan_rotation", scan_rotation, unit="degrees")
+    angle = np.deg2rad(rotation if forward else -rotation)
     if flip_y and forward:
         y = -y
     turned_y = y * np.cos(angle) + x * np.sin(angle)

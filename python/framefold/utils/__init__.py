@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._masked import refuse_masked
+from framefold.common._numbers import number
 from framefold.compat.submodules import submodule
 from framefold.exceptions import InvalidArgumentError
 
@@ -31,8 +32,7 @@ def make_polar(cartesian: npt.ArrayLike) -> Floats:
     numpy.ndarray
         Shape ``(..., 2)``, floating point.
     """
-    refuse_masked("the positions", cartesian)
-    points = np.asarray(cartesian)
+    points = _wide("the positions", cartesian)
     y, x = points[..., 0], points[..., 1]
     return np.stack([np.hypot(y, x), np.arctan2(y, x)], axis=-1)
 
@@ -50,20 +50,20 @@ def make_cartesian(polar: npt.ArrayLike) -> Floats:
     numpy.ndarray
         Shape ``(..., 2)``, floating point.
     """
-    refuse_masked("the positions", polar)
-    points = np.asarray(polar)
+    points = _wide("the positions", polar)
     r, phi = points[..., 0], points[..., 1]
     return np.stack([r * np.sin(phi), r * np.cos(phi)], axis=-1)
 
 
 def rotate_rad(y: Any, x: Any, radians: float) -> tuple[Any, Any]:
     """``(y, x)`` in axes that are rotated by an angle in radians, from the x to the y axis."""
-    return rotate_precalc(y, x, np.cos(radians), np.sin(radians))
+    angle: Any = _wide("the angle", radians)
+    return rotate_precalc(y, x, np.cos(angle), np.sin(angle))
 
 
 def rotate_deg(y: Any, x: Any, degrees: float) -> tuple[Any, Any]:
     """As :func:`rotate_rad`, with the angle in degrees."""
-    return rotate_rad(y, x, float(np.deg2rad(degrees)))
+    return rotate_rad(y, x, np.deg2rad(number("degrees", degrees)))
 
 
 def rotate_precalc(y: Any, x: Any, cos_angle: float, sin_angle: float) -> tuple[Any, Any]:
@@ -116,8 +116,9 @@ def calc_coords(
     indices
         The points ``(i, j)``, as for :func:`regularize_indices`.
     """
-    refuse_masked("the lattice", [zero, a, b])
-    positions: Floats = np.asarray(zero) + regularize_indices(indices) @ np.stack([a, b])
+    origin, *vectors = (_wide("the lattice", each) for each in (zero, a, b))
+    points = _wide("the indices", regularize_indices(indices))
+    positions: Floats = origin + points @ np.stack(vectors)
     return positions
 
 
@@ -133,9 +134,9 @@ def within_frame(peaks: npt.ArrayLike, r: float, fy: int, fx: int) -> npt.NDArra
     fy, fx
         The shape of a frame.
     """
-    refuse_masked("the positions", peaks)
-    positions = np.asarray(peaks)
-    inside = (positions >= r) & (positions < np.array((fy, fx)) - r)
+    positions, r = _wide("the positions", peaks), number("r", r)
+    ends = number("fy", fy) - r, number("fx", fx) - r
+    inside = (positions >= r) & (positions < ends)
     return np.asarray(inside.all(axis=-1))
 
 
@@ -159,6 +160,14 @@ def regularize_indices(indices: npt.ArrayLike) -> Floats:
     if given.ndim == 3 and given.shape[0] == 2:
         return given.T.reshape((-1, 2))
     raise InvalidArgumentError(f"indices have shape {given.shape}, expected (n, 2) or (2, n, m)")
+
+
+def _wide(what: str, values: npt.ArrayLike) -> Floats:
+    """An array whose products and sums neither wrap around nor are in half precision."""
+    refuse_masked(what, values)
+    array = np.asarray(values)
+    is_wide = array.dtype.kind in "fc" and array.dtype != np.float16
+    return array if is_wide else array.astype(np.result_type(array.dtype, np.int64))
 
 
 def __getattr__(name: str) -> Any:

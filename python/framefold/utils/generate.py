@@ -6,7 +6,6 @@ For scans with physics behind them, whose truth is known, see :mod:`framefold.ut
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,8 @@ import numpy.typing as npt
 
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
+from framefold.common._numbers import number
+from framefold.common.math import prod
 from framefold.common.optional import require
 from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError
@@ -132,8 +133,9 @@ def hologram_frame(
             f"amplitude and phase have shapes {amplitude.shape} and {phase.shape}, "
             f"expected two axes and the same shape"
         )
+    counts, visibility = number("counts", counts), number("visibility", visibility)
+    sampling, angle = number("sampling", sampling), np.deg2rad(number("f_angle", f_angle))
     y, x = np.indices(amplitude.shape)
-    angle = np.deg2rad(f_angle)
     carrier = 2 * np.pi * (y * np.cos(angle) + x * np.sin(angle)) / sampling
     fringes = 2 * visibility * amplitude * np.cos(carrier - phase)
     hologram: npt.NDArray[np.float64] = counts / 2 * (1 + amplitude**2 + fringes)
@@ -180,7 +182,7 @@ def exclude_pixels(
     if num_excluded == 0:
         return None
     rng = np.random.default_rng() if rng is None else rng
-    inner = [max(0, length - 2) for length in sig_dims]
+    inner = [max(0, int(length) - 2) for length in sig_dims]
     for _ in range(ATTEMPTS):
         free = np.ones(inner, dtype=bool)
         chosen: list[npt.NDArray[np.int64]] = []
