@@ -35,6 +35,16 @@ def test_angles_and_lengths_are_two_ways_of_saying_it():
     assert (back, unit) == (pytest.approx(1.0), "mrad")
 
 
+@pytest.mark.parametrize("of", [np.int64, np.uint8, np.float16, np.float32, np.array])
+def test_attributes_of_files_are_numbers(of):
+    assert electron_wavelength(of(200)) == electron_wavelength(200)
+    assert angle_to_inverse(of(3), of(200)) == angle_to_inverse(3, 200)
+    assert inverse_to_angle(of(3), of(200)) == inverse_to_angle(3, 200)
+    given = {"camera_length": of(200), "pixel_size": np.array([of(55), of(50)])}
+    expected = camera_pixel_size(camera_length=200, pixel_size=(55, 50))
+    assert camera_pixel_size(**given) == expected
+
+
 def test_the_camera_says_the_angle_of_a_pixel():
     given = camera_pixel_size(camera_length=500, pixel_size=55, binning=(1, 2))
     assert given == ((0.11, "mrad"), (0.22, "mrad"))
@@ -90,6 +100,12 @@ def test_bins_of_a_file_that_knows_its_detector(tmp_path):
         (lambda: camera_pixel_size(camera_length=-1, pixel_size=55), "camera_length is -1"),
         (lambda: camera_pixel_size(camera_length=1, pixel_size=55, binning=0), "binning is 0"),
         (lambda: electron_wavelength(0), "acceleration_voltage is 0"),
+        (lambda: camera_pixel_size(camera_length=1, pixel_size=(5, 5, 9)), r"pixel_size is \(5, 5"),
+        (lambda: camera_pixel_size(camera_length=1, pixel_size=[5]), r"pixel_size is \[5\]"),
+        (lambda: camera_pixel_size(camera_length=1, pixel_size=5, binning=()), r"binning is \(\)"),
+        (lambda: camera_pixel_size(camera_length=1, pixel_size="5"), "pixel_size is '5'"),
+        (lambda: electron_wavelength(np.ma.masked), "acceleration_voltage is masked"),
+        (lambda: angle_to_inverse(np.nan, 200), "angle is nan"),
     ],
 )
 def test_what_is_missing_is_named(call, word):

@@ -6,9 +6,12 @@ Each is one formula. Nothing of it is derived by itself: what a function returns
 
 from __future__ import annotations
 
-from math import isfinite, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from framefold.common._numbers import number
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ def angle_to_inverse(angle: float, acceleration_voltage: float) -> tuple[float, 
     tuple
         In 1/nm, with the unit, as ``calibrate(pixel_size=…)`` takes it.
     """
+    angle = number("angle", angle)
     return angle * 1e-3 / (electron_wavelength(acceleration_voltage) * 1e-3), "1/nm"
 
 
@@ -86,7 +90,7 @@ def inverse_to_angle(inverse: float, acceleration_voltage: float) -> tuple[float
     tuple
         In mrad, with the unit, as ``calibrate(pixel_size=…)`` takes it.
     """
-    return inverse * electron_wavelength(acceleration_voltage), "mrad"
+    return number("inverse", inverse) * electron_wavelength(acceleration_voltage), "mrad"
 
 
 def camera_pixel_size(
@@ -130,26 +134,30 @@ def camera_pixel_size(
         raise InvalidArgumentError("the file tells no camera length; pass camera_length=… in mm")
     angles = []
     for i, axis in enumerate("yx"):
-        size = _of_axis(pixel_size, i, known.get(f"pixel_size_{axis}"))
+        size = _of_axis("pixel_size", pixel_size, i, known.get(f"pixel_size_{axis}"))
         if size is None:
             raise InvalidArgumentError(
                 "the file tells no size of the detector's pixels; pass pixel_size=… in µm"
             )
-        n = _of_axis(binning, i, known.get(f"binning_{axis}", 1.0))
+        n = _of_axis("binning", binning, i, known.get(f"binning_{axis}", 1.0))
         angle = _positive("binning", n) * _positive("pixel_size", size)
         angles.append(angle / _positive("camera_length", length))
     return (angles[0], "mrad"), (angles[1], "mrad")
 
 
-def _of_axis(given: Any, axis: int, known: Any) -> Any:
+def _of_axis(name: str, given: Any, axis: int, known: Any) -> Any:
     """What is given for an axis, or else is known."""
     if given is None:
         return known
-    return given[axis] if isinstance(given, tuple | list) else given
+    if not isinstance(given, tuple | list | np.ndarray) or np.shape(given) == ():
+        return given
+    if len(given) != 2:
+        raise InvalidArgumentError(f"{name} is {given!r}, expected one number, or (height, width)")
+    return given[axis]
 
 
 def _positive(name: str, value: Any) -> float:
-    number = float(value) if isinstance(value, int | float) else float("nan")
-    if not (isfinite(number) and number > 0):
-        raise InvalidArgumentError(f"{name} is {value!r}, expected a number above 0")
-    return number
+    found = number(name, value)
+    if not found > 0:
+        raise InvalidArgumentError(f"{name} is {value}, expected a number above 0")
+    return found
