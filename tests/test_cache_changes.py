@@ -50,6 +50,28 @@ def test_parameters(ctx, tmp_path, runs):
     np.testing.assert_array_equal(found["n"].data, ctx.run_udf(dataset, Above(55))["n"].data)
 
 
+class Doubled(Above):
+    """A threshold that follows from a dict."""
+
+    def __init__(self, model, threshold=None, seen=None, table=None, aux=None):
+        if model["level"] != seen:
+            threshold = 2 * model["level"]
+        UDF.__init__(
+            self, model=model, threshold=threshold, seen=model["level"], table=table, aux=aux
+        )
+
+
+def test_parameters_that_follow_from_a_dict(ctx, tmp_path, runs):
+    dataset, model = load(ctx, tmp_path), {"level": 2}
+    udf = Doubled(model)
+    for model["level"], n_runs in ((2, 1), (3, 1), (3, 0), (2, 0)):
+        n, found = runs.during(lambda: ctx.run_udf(dataset, udf, cache=True))
+        assert n == n_runs
+        assert udf.params.threshold == 2 * model["level"]
+        expected = ctx.run_udf(dataset, Above(2 * model["level"]))
+        assert_same(found, expected)
+
+
 def test_regions_corrections_and_stages(ctx, tmp_path, runs):
     dataset, udf = load(ctx, tmp_path), ff.SumUDF()
     roi = np.zeros(NAV, bool)

@@ -245,6 +245,51 @@ def test_constructors_that_change_parameters(data, executor):
             ctx.run_udf(dataset=dataset, udf=Doubles())
 
 
+class Matrix:
+    def __init__(self, gain):
+        self.gain = gain
+
+
+@pytest.mark.parametrize("make", [float, Matrix])
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "dask", "delayed"])
+def test_what_constructors_make_of_a_dict_follows_it(data, executor, make):
+    class Follows(Sums):
+        def __init__(self, model, matrix=None, seen=None):
+            if model["gain"] != seen:
+                matrix = make(2 * model["gain"])
+            super().__init__(model=model, matrix=matrix, seen=model["gain"])
+
+        def gain(self):
+            return getattr(self.params.matrix, "gain", self.params.matrix)
+
+        def process_frame(self, frame):
+            self.results.x[:] = self.gain()
+
+        def get_results(self):
+            return {"x": self.results.x * self.gain()}
+
+    model = {"gain": 1}
+    udf = Follows(model)
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
+        for model["gain"] in (2, 3, 3, 1):
+            assert (ctx.run_udf(dataset=dataset, udf=udf)["x"].data == 4 * model["gain"] ** 2).all()
+
+
+def test_constructors_that_convert_are_found_beside_a_dict(ctx, dataset):
+    class Doubles(Sums):
+        def __init__(self, model, scale=2):
+            super().__init__(model=model, scale=2 * scale)
+
+    class Halves(Sums):
+        def __init__(self, scale):
+            super().__init__(scale=max(1, scale // 2))
+
+    for udf in (Doubles({"gain": 1}), Halves(4)):
+        with pytest.raises(UDFError, match="converts parameter 'scale'"):
+            ctx.run_udf(dataset=dataset, udf=udf)
+
+
 def test_constructors_that_take_means_off_and_count(ctx, dataset):
     numbers = itertools.count()
 

@@ -253,7 +253,7 @@ def _leave(run: Run, entry: Entry) -> None:
             meta = bridge.meta(
                 tiling_scheme=left.tiling_scheme, merged=entry.valid, array_backend=None
             )
-            params = {**udf._kwargs, **bridge.aux_for(0, bridge.n_selected)}
+            params = {**bridge.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)}
             main_side.enter(udf, params=params, meta=meta)
         udf.results = UDFData("result buffer", left.results)
         if bridge is not None:

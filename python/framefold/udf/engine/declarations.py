@@ -15,7 +15,7 @@ from framefold.common._integers import MOST
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
-from framefold.udf._conversions import converted_again
+from framefold.udf._conversions import SCALARS, converted_again
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.engine.changes import laid_out_to_travel
 
@@ -322,7 +322,8 @@ def recipe_of(udf: UDF) -> UDF:
 
     What the constructor passes on for the copy may be something else than what it was given; the
     copies for partitions all begin with the latter, wherever they are made, with arrays laid out as
-    those are that are sent there.
+    those are that are sent there. Where a parameter is an object that changed since, such as a
+    dict, they begin with what the constructor makes of it now.
 
     Raises
     ------
@@ -338,11 +339,26 @@ def recipe_of(udf: UDF) -> UDF:
         )
     copy = udf.copy()
     by_copy = vars(copy).get("_kwargs", {})
-    wrong = converted_again(type(udf), "UDF", udf._kwargs, by_copy, "in get_task_data")
+    passed_on = udf._kwargs
+    wrong = converted_again(type(udf), "UDF", passed_on, by_copy, "in get_task_data")
     if wrong is not None:
+        if _may_have_changed(passed_on, by_copy) and _passes_on(copy.copy(), by_copy):
+            passed_on = by_copy  # made of what is in an object now
         # What is another one at each call, as a number of its own, is not made of what it gets.
-        once_more = vars(udf.copy()).get("_kwargs", {})
-        if converted_again(type(udf), "UDF", by_copy, once_more, "") is None:
+        elif _passes_on(udf.copy(), by_copy):
             raise UDFError(wrong)
-    copy._kwargs = laid_out_to_travel(udf._kwargs)
+    copy._kwargs = laid_out_to_travel(passed_on)
     return copy
+
+
+def _passes_on(udf: UDF, parameters: Mapping[str, Any]) -> bool:
+    now = vars(udf).get("_kwargs", {})
+    return converted_again(type(udf), "UDF", parameters, now, "") is None
+
+
+def _may_have_changed(passed_on: Mapping[str, Any], by_copy: Mapping[str, Any]) -> bool:
+    """Whether an object is passed on as it is that can be another since the constructor saw it."""
+    return any(
+        value is by_copy.get(name) and not isinstance(value, SCALARS)
+        for name, value in passed_on.items()
+    )
