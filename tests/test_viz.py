@@ -14,8 +14,10 @@ from framefold.common.buffers import BufferWrapper
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
 from framefold.viz import (
+    BQLive2DPlot,
     Dummy2DPlot,
     Live2DPlot,
+    MPLLive2DPlot,
     UDFInfo,
     get_plottable_2D_channels,
     rgb_from_2dvector,
@@ -325,6 +327,49 @@ def test_a_run_drives_its_plots(ctx: ff.Context, dataset: Any, data: Any) -> Non
     assert force
     np.testing.assert_array_equal(drawn, result["intensity"].data)
     np.testing.assert_allclose(drawn, data.sum(axis=(2, 3)))
+
+
+def test_another_channel_can_be_chosen() -> None:
+    dataset, udf = scan(4, 5), ManyUDF()
+    found = results(dataset, udf)
+    plot = Recorder(dataset, udf, channel="sig")
+    for channel, name, title, shape in (
+        ("nav", "nav", "nav", (4, 5)),
+        (("vector", 0), "vector", "vector[0]", (4, 5)),
+        (("nav", np.transpose), "nav", "transpose(nav)", (5, 4)),
+        (lambda udf_results, damage: (udf_results["sig"].data, True), None, "<lambda>", (6, 7)),
+        (None, "nav", "nav", (4, 5)),
+    ):
+        plot.channel = channel
+        plot.new_data(found, True)
+        assert (plot.channel, plot.title) == (name, f"ManyUDF: {title}")
+        assert plot.drawn[-1][0].shape == shape
+    with pytest.raises(InvalidArgumentError, match="there is no result 'nope' to plot"):
+        plot.channel = "nope"
+    assert plot.channel == "nav"
+    titled = Recorder(dataset, udf, title="mine")
+    titled.channel = "sig"
+    assert titled.title == "mine"
+    for made_for_one in (MPLLive2DPlot, BQLive2DPlot):
+        figure = made_for_one(dataset, udf, channel="sig")
+        with pytest.raises(InvalidArgumentError, match="'sig'; make another plot, with channel='n"):
+            figure.channel = "nav"
+        assert figure.channel == "sig"
+
+
+def test_another_channel_as_the_reference_s_subclasses_choose_it() -> None:
+    dataset, udf = scan(4, 5), ManyUDF()
+    found, plot = results(dataset, udf), Recorder(dataset, udf)
+    for function, name, shape in (
+        (lambda udf_results, damage: (udf_results["nav"].data.T, True), "nav", (5, 4)),
+        (lambda udf_results, damage: (udf_results["sig"].data, damage.any()), None, (6, 7)),
+        (None, "flag", (4, 5)),
+    ):
+        plot._extract = function
+        plot.channel = name
+        plot.new_data(found, True)
+        assert plot.channel == name
+        assert plot.drawn[-1][0].shape == shape
 
 
 def test_an_empty_result_can_be_handed_over() -> None:

@@ -290,6 +290,7 @@ TESTS = {
     "Live2DPlot": (
         "test_viz_mpl.py::test_nan_outliers_and_other_positions_do_not_set_limits",
         "test_viz_mpl.py::test_line_scans_are_curves",
+        "test_viz.py::test_another_channel_can_be_chosen",
     ),
     "GMSLive2DPlot": ("test_old_scripts.py::test_plots_in_digital_micrograph",),
     "visualize_simple, rgb_from_2dvector, libertem_cyclic": (

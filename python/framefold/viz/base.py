@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -92,11 +92,17 @@ class Live2DPlot:
     Raises
     ------
     InvalidArgumentError
-        If the channel does not exist, or cannot be plotted.
+        If the channel does not exist, or cannot be plotted; if another one is chosen for a plot
+        whose figure is made for one.
     """
 
     #: Seconds from one drawing to the next, unless another ``min_delta`` is given.
     MIN_DELTA: float = 0
+    #: Whether what is on the screen is made for one channel, which stays.
+    _keeps_channel: ClassVar[bool] = False
+    #: Set by subclasses for the reference, together with ``channel``: a function of results and
+    #: damage that makes the picture in place of it.
+    _extract: Any = None
 
     def __init__(
         self,
@@ -111,13 +117,15 @@ class Live2DPlot:
         min_delta = self.MIN_DELTA if min_delta is None else min_delta
         if not min_delta >= 0:
             raise InvalidArgumentError(f"min_delta is {min_delta}, expected seconds, 0 or more")
-        name = udf._shown_name
         self.udf = udf
         self.min_delta = min_delta
         self._nav = tuple(dataset.shape.nav)
         buffers, damage = _initial(dataset, udf, roi, udfresult)
-        self._channel = Channel(channel, name, buffers)
-        self.title = f"{name}: {self._channel.label}" if title is None else title
+        #: Without numbers: what can be plotted.
+        self._declared = buffers
+        self._channel = self._chosen(channel)
+        self._is_titled = title is not None
+        self.title = self._own_title() if title is None else title
         self.last_update = 0.0
         self._next_update = -np.inf
         self._look = Look.IMAGE
@@ -128,8 +136,29 @@ class Live2DPlot:
 
     @property
     def channel(self) -> str | None:
-        """The name of the result that is plotted; None for a function of all results."""
+        """The name of the result that is plotted; None for a function of all results.
+
+        Where a subclass draws any picture, it can be set to what the parameter takes: the next
+        drawing shows that, and a title that was not given follows it.
+        """
         return self._channel.name
+
+    @channel.setter
+    def channel(self, channel: ChannelSpec) -> None:
+        if self._keeps_channel:
+            raise InvalidArgumentError(
+                f"{type(self).__name__} draws the channel that it was made with, "
+                f"{self._channel.label!r}; make another plot, with channel={channel!r}"
+            )
+        self._channel = self._chosen(self._extract if channel is None else channel)
+        if not self._is_titled:
+            self.title = self._own_title()
+
+    def _chosen(self, channel: ChannelSpec) -> Channel:
+        return Channel(channel, self.udf._shown_name, self._declared)
+
+    def _own_title(self) -> str:
+        return f"{self.udf._shown_name}: {self._channel.label}"
 
     def get_udf(self) -> UDF:
         """The UDF whose result is plotted."""
@@ -155,7 +184,8 @@ class Live2DPlot:
         damage : numpy.ndarray
             bool, in the shape of the picture, that is, without an axis for components.
         """
-        view = self._channel.extract(udf_results, nav_damage(damage, self._nav))
+        channel = self._channel if self._extract is None else self._chosen(self._extract)
+        view = channel.extract(udf_results, nav_damage(damage, self._nav))
         self._look = view.look
         return view.data, view.damage
 

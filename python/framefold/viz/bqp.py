@@ -32,6 +32,7 @@ class BQLive2DPlot(Live2DPlot):
     """
 
     MIN_DELTA = 1 / 60
+    _keeps_channel = True
     figure: Any = None
     _mark: Any = None
 

@@ -37,6 +37,7 @@ class GMSLive2DPlot(Live2DPlot):
     """
 
     MIN_DELTA = 0.2
+    _keeps_channel = True
     image: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -61,6 +61,7 @@ class MPLLive2DPlot(Live2DPlot):
     """
 
     MIN_DELTA = 0.5
+    _keeps_channel = True
 
     def __init__(
         self,
