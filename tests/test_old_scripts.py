@@ -17,7 +17,7 @@ from vendor_files import write_dm
 
 import framefold as ff
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
-from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError, ReadOnlyError
 from framefold.io.dataset import filetypes, get_dataset_cls
 from framefold.io.dataset import load as load_dataset
 from framefold.io.dataset._own import _own as own_formats
@@ -96,6 +96,16 @@ def test_every_file_type_has_a_class_that_says_its_endings():
         assert cls.get_supported_extensions() == set(ff._engine.known_extensions().get(name, []))
         assert bool(cls.get_supported_io_backends()) == (name not in ("memory", "dask"))
         assert cls.detect_params("/nothing/of/that/name") is False
+
+
+def test_file_types_cannot_be_changed(ctx, data, tmp_path):
+    class Halved(NPYDataSet):
+        """A class of the user's."""
+
+    with pytest.raises(ReadOnlyError, match=r"no effect on what load opens; pass the class itself"):
+        filetypes["npy"] = Halved
+    np.save(tmp_path / "a.npy", data)
+    assert type(ctx.load(Halved, path=tmp_path / "a.npy")) is Halved
 
 
 @pytest.mark.parametrize(

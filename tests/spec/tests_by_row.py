@@ -264,6 +264,10 @@ TESTS = {
         "test_data_set_classes.py::test_load_without_a_context",
         "test_data_set_classes.py::test_what_a_file_is_and_what_it_takes_to_open_it",
     ),
+    "get_dataset_cls, filetypes": (
+        "test_old_scripts.py::test_file_types_cannot_be_changed",
+        "test_old_scripts.py::test_every_file_type_has_a_class_that_says_its_endings",
+    ),
     "detect_params, get_supported_extensions, get_supported_io_backends, get_cache_key": (
         "test_data_set_classes.py::test_what_a_file_is_and_what_it_takes_to_open_it",
         "test_old_scripts.py::test_every_file_type_has_a_class_that_says_its_endings",

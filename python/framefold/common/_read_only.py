@@ -20,18 +20,24 @@ class ReadOnlyDict(dict[K, V]):
         What is in it.
     instead
         What to do instead of a change, as the end of a sentence.
+    on
+        What a change would have to have an effect on.
     """
 
     _instead: str
+    _on: str
 
     def __init__(
-        self, items: Mapping[K, V] | Iterable[tuple[K, V]], instead: str = "change a copy"
+        self,
+        items: Mapping[K, V] | Iterable[tuple[K, V]],
+        instead: str = "change a copy",
+        on: str = "the data set",
     ) -> None:
         super().__init__(items)
-        vars(self)["_instead"] = instead
+        vars(self).update(_instead=instead, _on=on)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise ReadOnlyError(f"a change here has no effect on the data set; {self._instead}")
+        raise ReadOnlyError(f"a change here has no effect on {self._on}; {self._instead}")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

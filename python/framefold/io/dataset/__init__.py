@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from framefold import _engine
+from framefold.common._read_only import ReadOnlyDict
 from framefold.compat.submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
 from framefold.io.dataset._file import CLASSES, Place
@@ -24,14 +25,18 @@ __all__ = [
 ]
 
 #: The dotted name of the class of each file type.
-filetypes = {
-    filetype: f"framefold.io.dataset.{module}.{name}"
-    for filetype, (module, name, _) in {
-        **CLASSES,
-        "dask": Place("dask", "DaskDataSet"),
-        "memory": Place("memory", "MemoryDataSet"),
-    }.items()
-}
+filetypes = ReadOnlyDict(
+    {
+        filetype: f"framefold.io.dataset.{module}.{name}"
+        for filetype, (module, name, _) in {
+            **CLASSES,
+            "dask": Place("dask", "DaskDataSet"),
+            "memory": Place("memory", "MemoryDataSet"),
+        }.items()
+    },
+    "pass the class itself, ctx.load(MyDataSet, …), or add a format with framefold.register_format",
+    on="what load opens",
+)
 
 
 def load(
