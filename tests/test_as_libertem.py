@@ -287,6 +287,33 @@ def test_modules_stay_intact(tmp_path: Path) -> None:
     )
 
 
+def test_modules_below_those_that_are_one_module_here(tmp_path: Path) -> None:
+    python(
+        """
+        import framefold
+        framefold.install_as_libertem()
+        from libertem.io.dataset.base.exceptions import DataSetException
+        from libertem.io.dataset.base.backend import IOBackend
+        from libertem.io.dataset.base.backend_mmap import MMapBackend
+        import libertem.io.dataset.base.tiling as tiling
+        from libertem.io.dataset.base.tiling_scheme import TilingScheme
+        from framefold.io.dataset import base
+        assert (DataSetException, IOBackend) == (base.DataSetException, base.IOBackend)
+        assert (MMapBackend, TilingScheme) == (base.MMapBackend, base.TilingScheme)
+        assert tiling.DataTile is base.DataTile
+        for name in ("libertem.io.dataset.base.nothing", "libertem.udf.sum.nothing.more"):
+            try:
+                __import__(name)
+            except ModuleNotFoundError as error:
+                assert "stands in for libertem" in str(error), error
+                assert "docs/compatibility.md says what to use instead" in str(error), error
+            else:
+                raise AssertionError(name)
+        """,
+        tmp_path,
+    )
+
+
 def test_several_threads_may_import_at_once(tmp_path: Path) -> None:
     python(
         """

@@ -250,6 +250,21 @@ def test_options_that_only_the_reference_needs_are_refused(ctx, tmp_path):
     for option in ({"tiledelay": 1}, {"base_shape": (1, 1)}, {"force_need_decode": True}):
         with pytest.raises(FramefoldError, match=next(iter(option))):
             ctx.load("memory", data=DATA, sig_dims=2, **option)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'init'"):
+        ctx.run_udf(dataset=dataset, fn=len, make_buffers=dict, init=dict)
+
+
+def test_raw_data_that_are_computed_at_the_end_are_flat(ctx, dataset):
+    class Computes(Sums):
+        def get_result_buffers(self):
+            return {**super().get_result_buffers(), "y": self.buffer("nav", use="result_only")}
+
+        def get_results(self):
+            return {"y": self.results.x.reshape(self.meta.dataset_shape.nav)}
+
+    found = ctx.run_udf(dataset=dataset, udf=Computes())
+    assert found["y"].raw_data.shape == found["x"].raw_data.shape == (20,)
+    assert found["y"].data.shape == (4, 5)
 
 
 def test_the_number_of_cores_changes_nothing(ctx, dataset):

@@ -60,6 +60,9 @@ TESTS = {
         "test_analysis_masks.py::test_scans_of_other_shapes",
         "test_analysis_masks.py::test_what_cannot_be",
     ),
+    "functions instead of a UDF: fn, make_buffers, merge": (
+        f"{_HERE}::test_options_that_only_the_reference_needs_are_refused",
+    ),
     "ctx.run_udf": ("contract_results.py::test_the_same_bits",),
     "ResultGenerator.close, throw, update_parameters_experimental": (
         "test_running.py::test_parameters_change_for_partitions_to_come",
@@ -177,6 +180,9 @@ TESTS = {
         "test_meta.py::test_meta_in_every_hook",
         "test_executor_functions.py::test_threads_inline",
         f"{_HERE}::test_the_main_side_has_numpy_and_the_whole_frame",
+    ),
+    "raw_data of result_only buffers": (
+        f"{_HERE}::test_raw_data_that_are_computed_at_the_end_are_flat",
     ),
     "BufferWrapper": ("test_result_buffers.py::test_results_compute_as_arrays_do",),
     "set_shape_ds, allocate": ("test_result_buffers.py::test_buffers_are_made_by_hand",),

@@ -21,6 +21,11 @@ INTERFACE_VERSION = "0.16.0"
 ALIAS = "libertem"
 TARGET = "framefold"
 
+BASE = "framefold.io.dataset.base"
+PARTS = ("backend", "backend_mmap", "exceptions", "tiling", "tiling_scheme")
+#: Modules of the reference below one that is a module here, which has their names.
+WITHIN = {f"{BASE}.{name}": BASE for name in PARTS}
+
 
 def install_as_libertem() -> None:
     """Make ``import libertem…`` mean framefold in this process.
@@ -78,6 +83,7 @@ class _Finder(MetaPathFinder):
         if fullname == ALIAS:
             return ModuleSpec(fullname, _PackageLoader(), is_package=True)
         counterpart = TARGET + fullname.removeprefix(ALIAS)
+        counterpart = WITHIN.get(counterpart, counterpart)
         try:
             found = importlib.util.find_spec(counterpart)
         except ModuleNotFoundError as error:
@@ -104,7 +110,10 @@ class _AliasLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system takes what it finds here when the loader is done. To return the
         # counterpart from create_module would make it write over that module's __spec__.
-        sys.modules[module.__name__] = importlib.import_module(self.counterpart)
+        counterpart = importlib.import_module(self.counterpart)
+        if not hasattr(counterpart, "__path__"):
+            counterpart.__path__ = []  # so that the finder is asked for what would be below it
+        sys.modules[module.__name__] = counterpart
 
 
 class _PackageLoader(Loader):
