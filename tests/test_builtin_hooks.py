@@ -108,6 +108,28 @@ def test_results_of_the_field_are_those_of_the_class(ctx, dataset, roi):
     np.testing.assert_allclose(found["mine"].raw_data, mine, atol=1e-4)
 
 
+@pytest.mark.parametrize("place", [(3, 2, 2.5, 0), (0, 5, 3, 1), (7.5, 0.5, 1, 0), (6, 4, 2, 0)])
+def test_pixels_outside_of_the_ring_may_be_anything(ctx, place):
+    class Mine(CoMUDF):
+        def get_results(self):
+            return super().get_results()
+
+    cy, cx, r, ri = place
+    y, x = np.mgrid[: SIG[0], : SIG[1]]
+    distance = np.hypot(y - cy, x - cx)
+    inside = (distance <= r) & ((distance > ri) if ri else True)
+    frames = np.where(inside, DATA, np.nan).astype(np.float32)
+    own, kernel = (each(cy=cy, cx=cx, r=r, ri=ri) for each in (Mine, CoMUDF))
+    bits = set()
+    for tileshape in ((1, *SIG), (3, *SIG), (4, *SIG), (2, 3, 2)):
+        dataset = ctx.load("memory", data=frames, sig_dims=2, tileshape=tileshape)
+        found, expected = ctx.run_udf(dataset, [own, kernel])
+        np.testing.assert_allclose(found["raw_com"].data, expected["raw_com"].data, rtol=1e-5)
+        if tileshape[1:] == SIG:
+            bits.add(found["raw_com"].data.tobytes())
+    assert len(bits) == 1
+
+
 def test_the_regression_is_that_of_the_class(ctx, dataset):
     class Regression(CoMUDF):
         def get_regression(self, field, valid_mask):

@@ -87,6 +87,9 @@ class CoMParams(NamedTuple):
     shifts: npt.ArrayLike | AuxBufferWrapper | FromResult | None = None
 
 
+DEFAULTS = CoMParams()
+
+
 class CoMUDF(UDF):
     """Centre of mass of each frame, and the field that follows from it.
 
@@ -178,8 +181,8 @@ class CoMUDF(UDF):
                 f"CoMUDF: com_params is a {type(com_params).__name__}; use CoMUDF(cy=…, cx=…, r=…)"
             )
         elif (shifts is not None and com_params.shifts is not None) or any(
-            not np.array_equal(x, y)  # type: ignore[arg-type]
-            for x, y in zip(given, CoMParams(), strict=True)
+            x is not y and not np.array_equal(x, y)  # type: ignore[arg-type]
+            for x, y in zip(given, DEFAULTS, strict=True)
         ):
             raise InvalidArgumentError(
                 "CoMUDF: got both com_params and others; pass all of them by name, or "
@@ -319,16 +322,18 @@ class CoMUDF(UDF):
         return params.cy, params.cx
 
     def get_task_data(self) -> dict[str, Any]:
-        """The pixels that count, and the weights for their sum and for both moments."""
-        y, x = np.indices(tuple(self.meta.dataset_shape.sig), dtype=np.float64)
+        """The pixels that count, and the numbers of rows and columns."""
+        height, width = self.meta.dataset_shape.sig
+        y = np.arange(height, dtype=np.float64)[:, np.newaxis]
+        x = np.arange(width, dtype=np.float64)[np.newaxis]
         inside = self._inside(y, x, (0.0, 0.0))
         return {"com_params": self.get_params(), "inside": inside, "y": y, "x": x}
 
     def _inside(self, y: Any, x: Any, shift: Any) -> Any:
-        """Whether pixels at these coordinates count on a frame with this shift."""
+        """Whether pixels of these rows and columns count on a frame with this shift."""
         params, (cy, cx) = self.get_params(), self.centre()
         if params.r == inf and not (params.ri and params.ri > 0):
-            return np.ones(np.shape(y), dtype=bool)
+            return np.ones(np.broadcast_shapes(y.shape, x.shape), dtype=bool)
         distance = np.hypot(y - (cy + shift[0]), x - (cx + shift[1]))
         inside = distance <= params.r
         if params.ri and params.ri > 0:
@@ -337,49 +342,55 @@ class CoMUDF(UDF):
 
     def process_tile(self, tile: Any) -> None:
         """Add what the tile has to the sum and the moments of its frames."""
-        place = self.meta.sig_slice.get()
-        y = self.task_data.y[place].reshape(-1)
-        x = self.task_data.x[place].reshape(-1)
+        rows, columns = place = self.meta.sig_slice.get()
+        y, x = self.task_data.y[rows], self.task_data.x[:, columns]
         moments = self.results.raw_mask_result.reshape((-1, 3))
-        rows = tile.reshape((moments.shape[0], -1))
+        shape = (len(y), x.shape[1])
+        if is_sparse(tile):
+            add, frames = self._add_sparse_moments, to_csr(tile.reshape((len(moments), -1)))
+        else:
+            add, frames = self._add_moments, np.asarray(tile).reshape((len(moments), *shape))
         if self.params.com_params.shifts is None:
-            inside = self.task_data.inside[place].reshape(-1)
-            self._add_moments(moments, rows, inside, y, x)
+            add(moments, frames, self.task_data.inside[place], y, x)
             return
-        rows = to_csr(rows) if is_sparse(rows) else rows
         shifts = np.broadcast_to(self._shifts_of_frames(), (len(moments), 2))
         for i, shift in enumerate(shifts):
             frame = slice(i, i + 1)
             check_finite(type(self).__name__, shift)
-            self._add_moments(moments[frame], rows[frame], self._inside(y, x, shift), y, x)
+            add(moments[frame], frames[frame], self._inside(y, x, shift), y, x)
 
     @staticmethod
-    def _add_moments(moments: Any, rows: Any, inside: Any, y: Any, x: Any) -> None:
+    def _add_sparse_moments(moments: Any, frames: Any, inside: Any, y: Any, x: Any) -> None:
         """Add the sum and the moments of the pixels that count, frame by frame."""
-        if not inside.all():
-            y, x = y[inside], x[inside]
-        if is_sparse(rows):
-            pixels = to_csr(rows)[:, np.flatnonzero(inside)].astype(moments.dtype)
-            moments[:, 0] += np.asarray(pixels.sum(axis=1)).reshape(-1)
-            moments[:, 1] += pixels @ y
-            moments[:, 2] += pixels @ x
+        pixels = frames[:, np.flatnonzero(inside)].astype(moments.dtype)
+        moments[:, 0] += np.asarray(pixels.sum(axis=1)).reshape(-1)
+        moments[:, 1] += pixels @ np.broadcast_to(y, inside.shape)[inside]
+        moments[:, 2] += pixels @ np.broadcast_to(x, inside.shape)[inside]
+
+    @staticmethod
+    def _add_moments(moments: Any, frames: Any, inside: Any, y: Any, x: Any) -> None:
+        """The same for dense frames."""
+        rows, columns = (np.flatnonzero(inside.any(axis=axis)) for axis in (1, 0))
+        if not rows.size:
             return
-        # Some frames at a time, which stay in the cache. Each frame is a row in C order, so that
+        # No more than the rectangle around what counts.
+        box = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+        frames, inside, y, x = frames[:, *box], inside[box], y[box[0], 0], x[0, box[1]]
+        # Pixels that do not count may be anything, such as NaN: they stay 0.
+        counts = True if inside.all() else inside
+        # Some frames at a time, which stay in the cache. Each is summed alone, in C order, so that
         # the order in which it is summed does not follow from how many there are.
-        rows = np.asarray(rows)
-        n_frames = max(1, min(len(rows), BLOCK_PIXELS // max(1, len(y))))
-        block = np.empty((n_frames, len(y)), dtype=moments.dtype)
-        weighed = np.empty_like(block)
-        for first in range(0, len(rows), n_frames):
-            frames = rows[first : first + n_frames]
+        n_frames = max(1, min(len(frames), BLOCK_PIXELS // inside.size))
+        block = np.zeros((n_frames, *inside.shape), dtype=moments.dtype)
+        for first in range(0, len(frames), n_frames):
             sums = moments[first : first + n_frames]
-            pixels, products = block[: len(frames)], weighed[: len(frames)]
-            # Pixels that do not count may be anything, such as NaN.
-            pixels[...] = frames if inside.all() else frames[:, inside]
+            pixels = block[: len(sums)]
+            np.copyto(pixels, frames[first : first + n_frames], where=counts)
             # Not by products of matrices, which round as the number of cores has it.
-            sums[:, 0] += pixels.sum(axis=1)
-            sums[:, 1] += np.multiply(pixels, y, out=products).sum(axis=1)
-            sums[:, 2] += np.multiply(pixels, x, out=products).sum(axis=1)
+            of_rows, of_columns = pixels.sum(axis=2), pixels.sum(axis=1)
+            sums[:, 0] += of_rows.sum(axis=1)
+            sums[:, 1] += (of_rows * y).sum(axis=1)
+            sums[:, 2] += (of_columns * x).sum(axis=1)
 
     def process_frame(self, frame: Any) -> None:
         """Add one frame, for classes that have a ``process_frame`` of their own."""
