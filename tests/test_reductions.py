@@ -113,6 +113,21 @@ def test_what_is_wrong_with_a_parameter_is_named(ctx, dataset, name, parameters,
         ctx.run_udf(dataset, ReductionUDF(name, **parameters))
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"masks": np.ma.array(np.ones((8, 9)), mask=np.eye(8, 9))},
+        {"masks": np.ones((8, 9)), "shifts": np.ma.array([3, 4], mask=[True, False])},
+        {"disk": [(4, 5, 2), np.ma.array([4, 5, 2], mask=[False, False, True])]},
+        {"disk": np.ma.masked},
+    ],
+)
+def test_masked_elements_of_parameters_are_refused(parameters):
+    *_, name = parameters
+    with pytest.raises(InvalidArgumentError, match=f"elements of parameter '{name}' of 'masks'"):
+        ReductionUDF("masks", **parameters)
+
+
 def test_parts_cannot_be_overridden(ctx, dataset):
     class Shifted(ReductionUDF):
         def get_result_buffers(self):

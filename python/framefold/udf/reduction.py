@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._masked import refuse_masked
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -34,8 +35,8 @@ class ReductionUDF(UDF):
     Raises
     ------
     InvalidArgumentError
-        If there is no such reduction or parameter; when a run is planned, if a value is not what
-        the parameter can be.
+        If there is no such reduction or parameter, or elements of a parameter are masked; when a
+        run is planned, if a value is not what the parameter can be.
 
     Results
     -------
@@ -56,6 +57,8 @@ class ReductionUDF(UDF):
         if unknown:
             known = f"its parameters are {', '.join(self._kinds)}" if self._kinds else "it has none"
             raise InvalidArgumentError(f"{reduction!r} has no parameter {unknown[0]!r}; {known}")
+        for name, value in parameters.items():
+            refuse_masked(f"parameter {name!r} of {reduction!r}", value)
         super().__init__(reduction=reduction, **parameters)
 
     @property
