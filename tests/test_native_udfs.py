@@ -238,6 +238,11 @@ def test_a_derived_sum_may_be_large_on_the_way(ctx):
     assert ctx.run_udf(dataset, OwnSum(dtype="int64"))["intensity"].data.item() == -2
 
 
+def test_a_sum_of_frames_has_no_parameters():
+    with pytest.raises(InvalidArgumentError, match="SumSigUDF has no parameter 'dtype'; it has"):
+        ff.SumSigUDF(dtype="float64")
+
+
 def test_a_derived_sum_of_frames_has_parameters(ctx, dataset, data):
     class Scaled(ff.SumSigUDF):
         def __init__(self, factor=2):

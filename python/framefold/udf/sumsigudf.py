@@ -8,6 +8,7 @@ import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.udf._exact_sums import sums
+from framefold.udf._with_params import check_names
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ class SumSigUDF(UDF):
     Parameters
     ----------
     **kwargs
-        Parameters of derived classes.
+        Parameters of derived classes; this one has none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If this class itself is given a parameter.
 
     Results
     -------
@@ -34,6 +40,8 @@ class SumSigUDF(UDF):
     _native_kernel = "sum_sig"
 
     def __init__(self, **kwargs: Any) -> None:
+        if type(self) is SumSigUDF:
+            check_names("SumSigUDF", kwargs, ())
         super().__init__(**kwargs)
 
     def get_backends(self) -> tuple[str, ...]:
