@@ -54,6 +54,22 @@ def test_shapes_of_data_in_memory(ctx, option, value):
     refused(lambda: ctx.load("memory", data=data, **{option: (value,)}), option)
 
 
+@pytest.mark.parametrize(
+    "given", [{2, 3}, frozenset({2, 3}), {2: 3, 4: 5}, b"23", bytearray(b"23")]
+)
+def test_what_has_no_order_is_no_sequence(tmp_path, ctx, dataset, given):
+    data, path = np.ones((2, 3, 4, 5)), tmp_path / "a.npy"
+    np.save(path, data)
+    refused(lambda: ff.Bin(given), "factors")
+    refused(lambda: ff.Rebin(given), "factors")
+    refused(lambda: ff.Pad(given), "widths")
+    refused(lambda: ff.Pad((2, given)), "widths")
+    refused(lambda: ctx.load("memory", data=data, nav_shape=given), "nav_shape")
+    refused(lambda: ctx.load("npy", path, nav_shape=given), "nav_shape")
+    for name in ("disk", "pixels"):
+        refused(lambda: ctx.run_udf(dataset, ff.ReductionUDF("masks", **{name: given})), name)  # noqa: B023
+
+
 @pytest.mark.parametrize("value", [value for value in NEVER if value is not None], ids=ids)
 @pytest.mark.parametrize("option", ["num_partitions", "sig_dims", "sync_offset"])
 def test_numbers_of_data_in_memory(ctx, option, value):

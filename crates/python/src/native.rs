@@ -3,6 +3,7 @@
 use crate::arrays::native_from_numpy;
 use crate::capsules;
 use crate::errors::OrRaise;
+use crate::options::sequence;
 use framefold::core::{
     Accumulator, BufferDecl, BufferUse, JobMeta, Merger, Partition, Requirements, RunMeta,
     SourceInfo, StoredDType, Udf,
@@ -205,7 +206,7 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
             let counts = array.as_slice::<i64>().ok()?.iter().map(count).collect::<Option<_>>();
             counts.map(Value::Counts)
         }
-        ParameterKind::Counts => found.extract::<Vec<usize>>().ok().map(Value::Counts),
+        ParameterKind::Counts => sequence(found).ok().map(Value::Counts),
     }
 }
 
@@ -214,9 +215,9 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
 fn detectors(found: &Bound<'_, PyAny>) -> Option<Vec<Vec<f64>>> {
     let numbers = |one: &Bound<'_, PyAny>| {
         let radius = one.extract().ok().map(|radius| vec![radius]);
-        radius.or_else(|| one.extract::<Vec<f64>>().ok())
+        radius.or_else(|| sequence(one).ok())
     };
-    let several = found.extract::<Vec<Bound<'_, PyAny>>>().ok();
+    let several = sequence::<Bound<'_, PyAny>>(found).ok();
     let one =
         if several.is_none() || found.is_instance_of::<PyTuple>() { numbers(found) } else { None };
     match one {

@@ -7,8 +7,10 @@ use framefold::core::{ByteOrder, Error};
 use framefold::io::{self, Format, OpenOptions, OptionKind, OptionSpec, OptionValue};
 use framefold_python_macros::caught;
 use pyo3::IntoPyObjectExt;
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyTuple};
 use std::path::{Path, PathBuf};
 
 /// What the engine takes for all formats, beside the options in their rows.
@@ -98,7 +100,7 @@ fn told_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue
     let wrong_of = |_: PyErr| wrong();
     let text = || value.extract::<String>().map_err(wrong_of);
     match spec.kind {
-        OptionKind::Shape => value.extract().map(OptionValue::Shape).map_err(wrong_of),
+        OptionKind::Shape => sequence(value).map(OptionValue::Shape).map_err(wrong_of),
         OptionKind::Count | OptionKind::Bytes => {
             value.extract().map(OptionValue::Count).map_err(wrong_of)
         }
@@ -124,6 +126,16 @@ fn told_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue
         OptionKind::Paths => value.extract().map(OptionValue::Paths).map_err(wrong_of),
         _ => Err(Error::bug(format!("options like '{}' cannot be given in Python", spec.name))),
     }
+}
+
+/// The items of a sequence. Bytes are text, not a sequence of the numbers that stand for its letters.
+pub(crate) fn sequence<'py, T: FromPyObjectOwned<'py>>(
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Vec<T>> {
+    if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
+        return Err(PyTypeError::new_err("bytes are text"));
+    }
+    value.extract()
 }
 
 /// A dtype as NumPy understands it: a name, a type string, a class, a dtype.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._integers import indices
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
@@ -165,7 +165,7 @@ def lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:
         If it is no sequence of whole numbers.
     """
     try:
-        return tuple(map(index, extra_shape))
+        return indices(extra_shape)
     except TypeError:
         raise TypeError(
             f"extra_shape is {extra_shape!r}, expected a tuple of whole numbers such as (3,)"

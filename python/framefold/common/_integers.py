@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Set
 from operator import index
 from typing import Any
 
@@ -39,3 +40,40 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
         limits = f"from {least} up" if number < least else f"up to {most}"
         raise InvalidArgumentError(f"{name}={number} is not a whole number {limits}")
     return number
+
+
+def is_integer(value: Any) -> bool:
+    """Whether it is one integer; True and False are none, as they stand for no place."""
+    if isinstance(value, bool):
+        return False
+    try:
+        index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def in_order(values: Iterable[Any]) -> Iterable[Any]:
+    """What a tuple, a list, an array and the like hold, in the order in which it is given.
+
+    Sets have no order, mappings hold more than their keys, and bytes are text.
+
+    Raises
+    ------
+    TypeError
+        If it is one of these.
+    """
+    if isinstance(values, Set | Mapping | bytes | bytearray):
+        raise TypeError(f"{type(values).__name__} has no items in an order; use a tuple or a list")
+    return values
+
+
+def indices(values: Iterable[Any]) -> tuple[int, ...]:
+    """The integers that a tuple, a list, an array and the like hold.
+
+    Raises
+    ------
+    TypeError
+        If they are no integers, or have no order.
+    """
+    return tuple(map(index, in_order(values)))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._integers import in_order, indices
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
@@ -175,13 +176,14 @@ class Pad(_TextStage):
 
     def __init__(self, widths: int | Sequence[int | tuple[int, int]], value: float = 0) -> None:
         try:
-            pairs = tuple(map(_pair, (widths,) if isinstance(widths, SupportsIndex) else widths))
+            several = (widths,) if isinstance(widths, SupportsIndex) else in_order(widths)
+            pairs = tuple(map(_pair, several))
         except (TypeError, ValueError):
             pairs = ()
         if not pairs or min(map(min, pairs)) < 0:
             raise InvalidArgumentError(
-                f"widths is {widths!r}, expected a number of pixels, or (before, after) for each "
-                f"axis"
+                f"widths is {widths!r}, expected a number of pixels, or a tuple of (before, "
+                f"after) for each axis"
             )
         self.widths = pairs
         self.value = _number("value", value)
@@ -434,12 +436,13 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on, one or several."""
     try:
         one = isinstance(value, SupportsIndex)
-        numbers = (index(value),) if one else tuple(map(index, value))
+        numbers = (index(value),) if one else indices(value)
     except TypeError:
         numbers = ()
     if not numbers or min(numbers) < 1:
         raise InvalidArgumentError(
-            f"{name} is {value!r}, expected a whole number from 1 on, or one for each axis"
+            f"{name} is {value!r}, expected a whole number from 1 on, or a tuple of one for "
+            f"each axis"
         )
     return numbers
 
@@ -483,7 +486,7 @@ def _number(name: str, value: Any) -> float:
 
 def _pair(value: Any) -> tuple[int, int]:
     """Two whole numbers, or one twice."""
-    before, after = (value, value) if isinstance(value, SupportsIndex) else value
+    before, after = (value, value) if isinstance(value, SupportsIndex) else in_order(value)
     return index(before), index(after)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common._integers import MOST
+from framefold.common._integers import MOST, indices
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.exceptions import InvalidArgumentError, LimitError
 
@@ -111,7 +110,7 @@ def load_zeros(
 def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
     """A shape as a tuple of positive integers."""
     try:
-        dims = tuple(index(length) for length in shape)
+        dims = indices(shape)
     except TypeError:
         raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
     if max(dims, default=0) > MOST:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common import _memory
+from framefold.common._integers import is_integer
 from framefold.common._read_only import ReadOnlyDict, ReadOnlyList
 from framefold.common._telling import tell, tell_of
 from framefold.common.axes import Axis
@@ -578,7 +579,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             If it is not one integer for each navigation axis, or there is no frame.
         """
         nav = tuple(self._shape.nav)
-        if len(position) != len(nav) or not all(hasattr(i, "__index__") for i in position):
+        if len(position) != len(nav) or not all(map(is_integer, position)):
             raise InvalidArgumentError(
                 f"frame{position} does not fit a scan of shape {nav}; give one integer for each "
                 f"navigation axis, or use dataset[…] for several frames"
