@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 
 import numpy as np
@@ -164,6 +165,25 @@ def test_arguments_are_checked_at_once(ctx, dataset):
             call(dataset=dataset, udf=Level(), backends=("sparse.COO",))
     for backends in ("numpy", ("sparse.COO", "numpy")):
         ctx.run_udf(dataset=dataset, udf=Level(), backends=backends)
+
+
+def test_lists_of_functions_and_formats_end(ctx, dataset):
+    level = Level()
+    for call in (ctx.run_udf, ctx.run_udf_iter, ctx.explain):
+        for udf in (itertools.count(), itertools.repeat(level)):
+            with pytest.raises(
+                InvalidArgumentError, match=r"udf is a .* more than 10000 items.*list"
+            ):
+                call(dataset, udf)
+        with pytest.raises(InvalidArgumentError, match=r"backends is a .* more than 10000 items"):
+            call(dataset, level, backends=itertools.count())
+        with pytest.raises(InvalidArgumentError, match="of type set; pass a tuple or a list"):
+            call(dataset, {level})
+        with pytest.raises(InvalidArgumentError, match=r"array\(3\) is not a UDF"):
+            call(dataset, np.array(3))
+        with pytest.raises(InvalidArgumentError, match=r"backends is array\('numpy'"):
+            call(dataset, level, backends=np.array("numpy"))
+    assert len(ctx.run_udf(dataset, (level for _ in range(2)))) == 2
 
 
 def test_parameters_change_for_partitions_to_come(data):

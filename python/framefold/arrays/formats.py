@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from framefold.common._items import has_items, listed
 from framefold.common.udf import (
     ALL_BACKENDS,
     CPU_BACKENDS,
@@ -48,12 +49,12 @@ def asked_for(udf: UDF) -> Formats:
         If it returns none, or something that is no array format.
     """
     name, given = type(udf).__name__, udf.get_backends()
-    if not isinstance(given, Iterable):
+    if not has_items(given):
         raise UDFError(
             f"{name}.get_backends returned {given!r}, expected array formats such as "
             f"(UDF.BACKEND_NUMPY,)"
         )
-    formats = _listed(given)
+    formats = _listed(f"what {name}.get_backends returned", given)
     for format_ in formats:
         if not isinstance(format_, str) or format_ not in KNOWN:
             raise UDFError(
@@ -78,12 +79,12 @@ def restriction(backends: Any) -> Formats | None:
     """
     if backends is None:
         return None
-    if not isinstance(backends, Iterable):
+    if not has_items(backends):
         raise InvalidArgumentError(
             f"backends is {backends!r}, expected array formats such as 'numpy', or None for no "
             f"restriction"
         )
-    formats = _listed(backends)
+    formats = _listed("backends", backends)
     for format_ in formats:
         if not isinstance(format_, str) or format_ not in KNOWN:
             raise InvalidArgumentError(
@@ -252,14 +253,14 @@ def in_order(formats: Iterable[str]) -> Formats:
     return tuple(sorted(formats, key=lambda format_: (place.get(format_, len(place)), format_)))
 
 
-def _listed(given: Any) -> tuple[Any, ...]:
+def _listed(name: str, given: Any) -> tuple[Any, ...]:
     """One format or several as a tuple without repetitions; the order of sets is our own."""
     if isinstance(given, str):
         return (given,)
     if isinstance(given, set | frozenset) and all(isinstance(item, str) for item in given):
         return in_order(given)
     items: list[Any] = []
-    for item in given:
+    for item in listed(name, given):
         if item not in items:
             items.append(item)
     return tuple(items)

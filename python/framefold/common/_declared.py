@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
-from framefold.common._integers import indices
+from framefold.common._items import indices
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
@@ -165,7 +165,7 @@ def lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:
         If it is no sequence of whole numbers.
     """
     try:
-        return indices(extra_shape)
+        return indices("extra_shape", extra_shape)
     except TypeError:
         raise TypeError(
             f"extra_shape is {extra_shape!r}, expected a tuple of whole numbers such as (3,)"

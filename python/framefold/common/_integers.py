@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
 from operator import index
 from typing import Any
 
@@ -51,29 +50,3 @@ def is_integer(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def in_order(values: Iterable[Any]) -> Iterable[Any]:
-    """What a tuple, a list, an array and the like hold, in the order in which it is given.
-
-    Sets have no order, mappings hold more than their keys, and bytes are text.
-
-    Raises
-    ------
-    TypeError
-        If it is one of these.
-    """
-    if isinstance(values, Set | Mapping | bytes | bytearray):
-        raise TypeError(f"{type(values).__name__} has no items in an order; use a tuple or a list")
-    return values
-
-
-def indices(values: Iterable[Any]) -> tuple[int, ...]:
-    """The integers that a tuple, a list, an array and the like hold.
-
-    Raises
-    ------
-    TypeError
-        If they are no integers, or have no order.
-    """
-    return tuple(map(index, in_order(values)))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
-from framefold.common._integers import in_order, indices
+from framefold.common._items import in_order, indices
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
@@ -176,7 +176,7 @@ class Pad(_TextStage):
 
     def __init__(self, widths: int | Sequence[int | tuple[int, int]], value: float = 0) -> None:
         try:
-            several = (widths,) if isinstance(widths, SupportsIndex) else in_order(widths)
+            several = (widths,) if isinstance(widths, SupportsIndex) else in_order("widths", widths)
             pairs = tuple(map(_pair, several))
         except (TypeError, ValueError):
             pairs = ()
@@ -436,7 +436,7 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on, one or several."""
     try:
         one = isinstance(value, SupportsIndex)
-        numbers = (index(value),) if one else indices(value)
+        numbers = (index(value),) if one else indices(name, value)
     except TypeError:
         numbers = ()
     if not numbers or min(numbers) < 1:
@@ -486,7 +486,9 @@ def _number(name: str, value: Any) -> float:
 
 def _pair(value: Any) -> tuple[int, int]:
     """Two whole numbers, or one twice."""
-    before, after = (value, value) if isinstance(value, SupportsIndex) else in_order(value)
+    if isinstance(value, SupportsIndex):
+        return index(value), index(value)
+    before, after = in_order("widths", value)
     return index(before), index(after)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._items import has_items, in_order, listed
 from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.cores import available_cores
@@ -570,9 +571,9 @@ def checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
     udf = as_udf(udf)
     if isinstance(udf, UDF):
         return [udf]
-    # Texts are iterables, too.
-    single = isinstance(udf, str) or not isinstance(udf, Iterable)
-    udfs: list[Any] = [udf] if single else [as_udf(each) for each in udf]
+    single = isinstance(udf, str | bytes) or not has_items(udf)  # texts have letters
+    several = [udf] if single else listed("udf", in_order("udf", udf))
+    udfs: list[Any] = [as_udf(each) for each in several]
     if not udfs:
         raise InvalidArgumentError("there is no UDF to run: the list is empty; pass at least one")
     for each in udfs:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common._integers import MOST, indices
+from framefold.common._integers import MOST
+from framefold.common._items import indices
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.exceptions import InvalidArgumentError, LimitError
 
@@ -110,7 +111,7 @@ def load_zeros(
 def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
     """A shape as a tuple of positive integers."""
     try:
-        dims = indices(shape)
+        dims = indices(name, shape)
     except TypeError:
         raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
     if max(dims, default=0) > MOST:
