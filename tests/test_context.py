@@ -175,6 +175,26 @@ def test_a_roi_may_be_zeros_and_ones_or_in_one_row(ctx, dataset, data):
         assert np.array_equal(result["intensity"].raw_data, expected)
 
 
+@pytest.mark.parametrize(
+    ("roi", "instead"),
+    [
+        (np.full((6, 7), 0.5), "float64, .* a comparison such as roi > 0"),
+        (np.full((6, 7), np.nan), "float64, .* a comparison such as roi > 0"),
+        (np.full((6, 7), 1j), "complex128, .* a comparison such as roi > 0"),
+        (np.full((6, 7), "no"), "use a boolean array"),
+        (np.ones((3, 3)), r"the ROI has shape \(3, 3\), but the scan"),
+        ({(0, 1), (2, 3)}, r"of type set; use a list of .* list\(roi\)"),
+        ((at for at in [(0, 1)]), r"of type generator; use a list of .* list\(roi\)"),
+        ({(0, 1): True}, "use a boolean array .* list of coordinate tuples"),
+        (2**63, r"does not fit a scan of shape \(6, 7\)"),
+        (np.uint64(2**63), r"does not fit a scan of shape \(6, 7\)"),
+    ],
+)
+def test_what_is_no_region_is_refused_with_what_can_be_one(ctx, dataset, roi, instead):
+    with pytest.raises(InvalidArgumentError, match=instead):
+        ctx.run_udf(dataset, ff.SumSigUDF(), roi=roi)
+
+
 def test_a_tuple_with_arrays_is_an_index(ctx, dataset, data, tmp_path):
     mask = np.zeros((6, 7), dtype=bool)
     mask[0, 1] = mask[2, 3] = True  # as many positions as the scan has axes

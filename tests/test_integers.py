@@ -189,7 +189,9 @@ def test_radii_without_end_are_whole_frames(ctx, dataset):
     assert (result.intensity.raw_data == 6 * 7).all()
 
 
-@pytest.mark.parametrize("key", [2.5, (1, 2.5), 2**70, "x", (0, 0, 0), np.ones((2, 2), bool)])
+@pytest.mark.parametrize(
+    "key", [2.5, (1, 2.5), 2**70, "x", (0, 0, 0), np.ones((2, 2), bool), 2**63]
+)
 def test_indices_of_a_scan(dataset, key):
     with pytest.raises(IndexError, match=r"does not fit a scan of shape \(4, 5\)"):
         dataset.roi[key]

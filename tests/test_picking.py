@@ -230,8 +230,9 @@ def test_views_that_are_sure_to_be_views():
 def test_a_frame_by_its_position(ds, data):
     assert np.array_equal(ds.frame(2, 3), data[2, 3])
     assert np.array_equal(ds.frame(-1, np.int64(0)), data[-1, 0])
-    with pytest.raises(IndexError, match=r"scan of shape \(5, 7\)"):
-        ds.frame(5, 0)
+    for y in (5, 2**63):
+        with pytest.raises(IndexError, match=r"scan of shape \(5, 7\)"):
+            ds.frame(y, 0)
     for position in ((2,), (1, 2, 3), (slice(None), 3), (1.0, 2), (True, 2), (np.arange(2), 3)):
         with pytest.raises(InvalidArgumentError, match="one integer for each navigation axis"):
             ds.frame(*position)

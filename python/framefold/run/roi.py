@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from math import prod
 from typing import Any
 
@@ -77,7 +78,7 @@ def _from_index(index: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         if any(isinstance(part, bool | np.bool_) for part in parts):
             raise TypeError("True and False select no position of an axis")  # NumPy adds an axis
         mask[index] = True
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, OverflowError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"the ROI {index!r} does not fit a scan of shape {nav}: {error}; an index has "
             f"integers, slices and arrays for the navigation axes alone, as np.s_[2:5, ::2] or "
@@ -104,6 +105,11 @@ def _is_coordinates(roi: list[Any], nav: tuple[int, ...]) -> bool:
 
 
 def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    if isinstance(roi, Set | Iterator):
+        raise InvalidArgumentError(
+            f"the ROI is {roi!r}, of type {type(roi).__name__}; use a list of coordinate tuples, "
+            f"list(roi), or a boolean array of shape dataset.shape.nav"
+        )
     if hasattr(roi, "toarray"):
         roi = roi.toarray()
     elif hasattr(roi, "todense"):
@@ -116,8 +122,9 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         raise InvalidArgumentError(
             f"the ROI is no array of shape {nav}, and no list of coordinates: {error}"
         ) from None
-    if mask.dtype != np.bool_:
-        mask = _from_numbers(mask, nav)
+    is_boolean = mask.dtype == np.bool_
+    if not is_boolean:
+        _check_numbers(mask)
     if mask.shape == (prod(nav),):
         mask = mask.reshape(nav)
     if mask.shape != nav:
@@ -125,22 +132,29 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
             f"the ROI has shape {mask.shape}, but the scan has shape {nav}; "
             f"use a boolean array of shape dataset.shape.nav"
         )
-    return mask
-
-
-def _from_numbers(numbers: npt.NDArray[Any], nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """What is 1 in an array of zeros and ones, with a warning; nothing else is meant as a mask."""
-    fits = numbers.shape in (nav, (prod(nav),)) and numbers.dtype.kind in "iuf"
-    if not fits or not np.isin(numbers, (0, 1)).all():
-        raise InvalidArgumentError(
-            f"the ROI has dtype {numbers.dtype}, expected bool; use roi.astype(bool), "
-            f"or pass positions as a list of coordinate tuples"
+    if not is_boolean:
+        tell(
+            f"the ROI has dtype {mask.dtype}, expected bool; its ones are taken as True",
+            UserWarning,
         )
-    tell(
-        f"the ROI has dtype {numbers.dtype}, expected bool; its ones are taken as True",
-        UserWarning,
+    return mask.astype(bool, copy=False)
+
+
+def _check_numbers(numbers: npt.NDArray[Any]) -> None:
+    """Refuse all but zeros and ones: nothing else is meant as a mask."""
+    kind = numbers.dtype.kind
+    if kind in "iuf" and np.isin(numbers, (0, 1)).all():
+        return
+    # Not astype(bool), of which every number but 0 is True, and NaN and most texts, too.
+    instead = (
+        "a comparison such as roi > 0 says where it is True"
+        if kind in "iufc"
+        else "use a boolean array of shape dataset.shape.nav"
     )
-    return numbers.astype(bool)
+    raise InvalidArgumentError(
+        f"the ROI has dtype {numbers.dtype}, expected bool; {instead}, and positions are a list of "
+        f"coordinate tuples"
+    )
 
 
 def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:

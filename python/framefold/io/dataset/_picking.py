@@ -65,7 +65,7 @@ def _positions(nav: tuple[int, ...], key: Any) -> npt.NDArray[np.intp]:
         for part, length in zip(_along_axes(nav, key), nav, strict=True):
             flat = flat * length + part
         return np.asarray(flat, dtype=np.intp)
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise IndexError(
             f"the index does not fit a scan of shape {nav}: {error}; ds[…] takes navigation axes "
             f"alone, and gives frames, which can be indexed further"

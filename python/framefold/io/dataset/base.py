@@ -861,7 +861,7 @@ class RoiHelper:
         roi = np.zeros(self._nav, dtype=bool)
         try:
             roi[index] = True
-        except IndexError as error:
+        except (IndexError, OverflowError) as error:
             raise IndexError(
                 f"the index does not fit a scan of shape {self._nav}: {error}; dataset.roi[…] "
                 f"takes integers, slices and arrays for the navigation axes"
