@@ -10,8 +10,15 @@ import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 
 import framefold as ff
-from framefold.exceptions import BadFileError, FramefoldError, InvalidArgumentError
+from framefold.exceptions import (
+    BadFileError,
+    FileAccessError,
+    FramefoldError,
+    InvalidArgumentError,
+)
+from framefold.io.dataset import detect
 from framefold.udf import UDF
+from framefold.udf.record import RecordUDF
 from framefold.utils.write_mib import write_mib
 
 SHAPE = (5, 6, 16, 64)
@@ -217,6 +224,35 @@ def test_unreadable_file(ctx, files):
     path.chmod(0)
     with pytest.raises(OSError, match=r"scan\.npy"):
         ctx.open(path)
+
+
+@pytest.mark.parametrize("path", [3, None, {"scan.npy"}, "scan.npy\0", "\ud800"], ids=ascii)
+def test_what_is_no_path_is_named(ctx, tmp_path, path):
+    dataset = ctx.load("memory", data=np.ones((2, 2, 4, 4)))
+    results = ctx.run_udf(dataset, ff.SumUDF())
+    for call in (
+        ctx.open,
+        lambda path: ctx.open([tmp_path, path]),
+        lambda path: ctx.load("npy", path),
+        lambda path: ctx.load("ser", tmp_path / "scan.ser", emipath=path or 3),
+        lambda path: ctx.export_dataset(dataset, path),
+        lambda path: ctx.convert(dataset, path),
+        lambda path: ctx.run_udf(dataset, ff.SumUDF(), out={"intensity": path}),
+        results.save,
+        results["intensity"].save,
+        detect,
+        RecordUDF,
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"(path|out|emipath|filename) is "):
+            call(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a permission there")
+def test_links_that_lead_back_to_themselves(ctx, tmp_path):
+    (tmp_path / "a.npy").symlink_to(tmp_path / "b.npy")
+    (tmp_path / "b.npy").symlink_to(tmp_path / "a.npy")
+    with pytest.raises(FileAccessError, match="lead back to themselves; name the file itself"):
+        ctx.open(tmp_path / "a.npy")
 
 
 def test_unsupported_npy(ctx, tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 from framefold import _engine
 from framefold.common._booleans import boolean
 from framefold.common._integers import whole
+from framefold.common._paths import path_text
 from framefold.common._telling import tell
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
@@ -59,7 +60,7 @@ def export(
         dataset = dataset.orient(**turn)
     if any(value is not None for value in facts.values()):
         dataset = dataset.calibrate(**facts)
-    target = Path(path)
+    target = Path(path_text("path", path))
     if os.path.lexists(target) and not overwrite:
         raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")
     mask = roi_mask(roi, tuple(dataset.shape.nav))

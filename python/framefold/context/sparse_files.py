@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from framefold import _engine
 from framefold.common._booleans import boolean
+from framefold.common._paths import path_text
 from framefold.context.exporting import ExistingFileError, FramesDone
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
@@ -45,7 +46,7 @@ def write_raw_csr(
     """Write ``dataset`` as raw_csr; see :meth:`framefold.Context.convert`."""
     overwrite = boolean("overwrite", overwrite)
     dataset._check_files()
-    target = Path(path)
+    target = Path(path_text("path", path))
     if target.suffix.lower() != ".toml":
         raise InvalidArgumentError(
             f"'{target}' does not end in .toml, as the file of raw_csr that is opened does"

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._booleans import boolean
+from framefold.common._paths import path_text
 from framefold.exceptions import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -48,7 +49,7 @@ def save(results: Results, path: str | os.PathLike[str], overwrite: bool) -> Pat
     FileAccessError
         If it cannot be written.
     """
-    path = Path(path)
+    path = Path(path_text("path", path))
     with new_file(path, overwrite) as write:
         write(results)
     return path
@@ -60,7 +61,7 @@ def save_each(results: Results, path: str | os.PathLike[str], overwrite: bool) -
     Names of group and result stand before the ending. All is refused that :func:`save` refuses
     of a single one, mostly before the first file is there.
     """
-    path = Path(path)
+    path = Path(path_text("path", path))
     ending = path.name[-len(ending_of(path)) :]
     stem = path.name.removesuffix(ending)
     paths = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import _engine
+from framefold.common._paths import path_text
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import (
     BadFileError,
@@ -144,7 +145,7 @@ class Out:
         if not names:
             raise InvalidArgumentError("there is nothing to write: the UDFs have no results")
         if not isinstance(out, Mapping):
-            path = Path(os.path.abspath(out))
+            path = Path(os.path.abspath(path_text("out", out)))
             if path.suffix == ".npy" and len(names) > 1:
                 raise InvalidArgumentError(
                     f".npy holds one result, and there are {', '.join(names)}; use .zarr, or one "
@@ -158,7 +159,7 @@ class Out:
                     f"out names {name!r}, and there is no such result; there are "
                     f"{', '.join(map(repr, names))}"
                 )
-            path = Path(os.path.abspath(given))
+            path = Path(os.path.abspath(path_text("out", given)))
             if path in targets.values():
                 raise InvalidArgumentError(f"out has two results go to '{path}'; use two files")
             targets[names[name]] = path

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from framefold.common._paths import path_text
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset.memory import MemoryDataSet
 from framefold.utils.simulate import StrainedCrystal
@@ -99,7 +100,7 @@ def example_files(folder: str | PathLike[str] = ".") -> list[Path]:
     """
     from framefold.utils.write_mib import write_mib
 
-    folder = Path(folder)
+    folder = Path(path_text("folder", folder))
     mib, hdr, npy, raw = (folder / f"scan.{ending}" for ending in ("mib", "hdr", "npy", "raw"))
     for there, missing in ((mib, hdr), (hdr, mib)):
         if there.exists() and not missing.exists():

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
+from framefold.common._paths import path_text
 
 __all__ = ["Layout", "encode_payload", "write_mib"]
 
@@ -108,7 +109,7 @@ def write_mib(
     """
     raw, hdr = boolean("raw", raw), boolean("hdr", hdr)
     scan_in_hdr = boolean("scan_in_hdr", scan_in_hdr)
-    path = Path(path)
+    path = Path(path_text("path", path))
     if path.suffix.lower() in (".mib", ".hdr"):
         path = path.with_suffix("")
     frames, nav_shape, depth = _as_frames(data, nav_shape, depth)

@@ -350,10 +350,16 @@ fn open_regular(path: &Path) -> Result<(File, Metadata)> {
 
 fn open_error(path: &Path, source: std::io::Error) -> Error {
     let hint = match source.kind() {
-        IoKind::NotFound => "check the path; relative paths start at the current directory",
+        IoKind::NotFound
+        | IoKind::NotADirectory
+        | IoKind::InvalidFilename
+        | IoKind::InvalidInput => "check the path; relative paths start at the current directory",
         IoKind::PermissionDenied => "ask for permission to read it, or copy it",
         _ if too_many_files(&source) => {
             "raise the limit on open files (ulimit -n), or use the mmap backend"
+        }
+        _ if is_circle_of_links(&source) => {
+            "the links lead back to themselves; name the file itself"
         }
         _ => "check the disk or the network connection",
     };
@@ -363,6 +369,16 @@ fn open_error(path: &Path, source: std::io::Error) -> Error {
 #[cfg(unix)]
 fn too_many_files(source: &std::io::Error) -> bool {
     matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+#[cfg(unix)]
+fn is_circle_of_links(source: &std::io::Error) -> bool {
+    source.raw_os_error() == Some(libc::ELOOP)
+}
+
+#[cfg(not(unix))]
+fn is_circle_of_links(_: &std::io::Error) -> bool {
+    false
 }
 
 #[cfg(not(unix))]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from framefold import _engine
+from framefold.common._paths import path_text
 from framefold.common._read_only import ReadOnlyDict
 from framefold.compat.submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
@@ -66,8 +67,9 @@ def detect(path: str | PathLike[str], executor: Any = None) -> dict[str, Any]:
     ``{"type": …, "parameters": {"path": …, "nav_shape": …, "sig_shape": …}, "info": …}``
     """
     known_formats()  # those of packages, too
+    name = path_text("path", path)
     try:
-        filetype, _ = _engine.detect(fspath(path))
+        filetype, _ = _engine.detect(name)
     except FramefoldError:
         return {}
     found = of_format(filetype).detect_params(path)

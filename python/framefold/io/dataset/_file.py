@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fsdecode
+from os import PathLike
 from os.path import abspath, isfile
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 from framefold import _engine
+from framefold.common._paths import path_text
 from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
@@ -165,15 +166,16 @@ class FileDataSet(DataSet):
         ``{"parameters": {"path": …, "nav_shape": …, "sig_shape": …}, "info": {"image_count": …,
         "native_sig_shape": …}}``
         """
+        text = path_text("path", path)
         try:
-            filetype, _ = _engine.detect(fsdecode(path))
+            filetype, _ = _engine.detect(text)
             if filetype != cls.filetype:
                 return False
             dataset = cls._of(*open_files(filetype, path, {}, quiet=True))
         except FramefoldError:
             return False
         nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
-        parameters: dict[str, Any] = {"path": fsdecode(path), "nav_shape": nav, "sig_shape": sig}
+        parameters: dict[str, Any] = {"path": text, "nav_shape": nav, "sig_shape": sig}
         name = dataset.meta.get("data set", "")
         if filetype in ("hdf5", "zarr") and name and " " not in name:
             parameters["ds_path"] = name
@@ -208,7 +210,7 @@ def open_files(
     """
     options = _without_former(filetype, options)
     if isinstance(path, (list, tuple)):
-        options["files"] = [abspath(fsdecode(file)) for file in path]
+        options["files"] = [abspath(path_text("path", file)) for file in path]
         if not options["files"]:
             raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
         path = options["files"][0]
@@ -219,8 +221,8 @@ def open_files(
     for option in {each for row in known.values() for each in row.paths}:
         if options.get(option) is not None:
             # Worker processes may run in another folder.
-            options[option] = abspath(fsdecode(options[option]))
-    name = fsdecode(cast("Path", path))
+            options[option] = abspath(path_text(option, options[option]))
+    name = path_text("path", path)
     engine = _engine.load(filetype, name, options)
     if engine.format not in CLASSES:
         # A process that opens it again may know no other of the added formats.

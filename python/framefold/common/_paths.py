@@ -1,0 +1,43 @@
+"""Paths that callers pass."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
+
+
+def path_text(name: str, value: Any) -> str:
+    """A path as text: a str, bytes, or what has ``__fspath__``, such as :class:`pathlib.Path`.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for the message.
+    value
+        What was passed.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is anything else.
+    InvalidArgumentError
+        If no file can have that name.
+    """
+    if not isinstance(value, str | bytes | os.PathLike):
+        raise ArgumentTypeError(
+            f"{name} is {value!r}, of type {type(value).__name__}, expected the path of a file: a "
+            f"str or a pathlib.Path"
+        )
+    text = os.fsdecode(value)
+    try:
+        is_name = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise InvalidArgumentError(
+            f"{name} is {text!r}, which has characters that no name of a file has; leave NUL and "
+            f"lone surrogates out"
+        )
+    return text
