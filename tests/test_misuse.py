@@ -519,3 +519,22 @@ def test_one_mask_without_a_list(ctx, dataset):
 def test_decimal_commas_are_refused_in_words(dataset, text):
     with pytest.raises(InvalidArgumentError, match=f"in '{text}' has no unit; .* with a point"):
         dataset.calibrate(pixel_size=text)
+
+
+@pytest.mark.parametrize("dtype", ["floatt", 3, [1], {"a": 1}], ids=str)
+def test_what_is_no_dtype_is_named(ctx, dataset, tmp_path, dtype):
+    def stack():
+        return np.ones((1, *dataset.shape.sig))
+
+    for call in (
+        lambda: ff.Cast(dtype),
+        lambda: ctx.run_udf(dataset, ff.SumUDF(dtype=dtype)),
+        lambda: ctx.run_udf(dataset, ff.StdDevUDF(dtype=dtype)),
+        lambda: ctx.run_udf(dataset, ff.ReductionUDF("sum", dtype=dtype)),
+        lambda: ctx.run_udf(dataset, ff.ApplyMasksUDF(stack, mask_dtype=dtype)),
+        lambda: ctx.run_udf(dataset, ff.ApplyMasksUDF(stack, preferred_dtype=dtype)),
+        lambda: UDF.aux_data(np.ones((6, 7)), kind="nav", dtype=dtype),
+        lambda: ctx.export_dataset(dataset, tmp_path / "a.npy", dtype=dtype),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"dtype( of .*)? is .*, expected one that"):
+            call()

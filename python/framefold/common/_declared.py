@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._dtypes import as_dtype
 from framefold.common._items import indices
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
@@ -39,7 +40,7 @@ class BufferDeclaration:
     ) -> None:
         self.kind = kind
         self.extra_shape = lengths(extra_shape)
-        self.dtype: np.dtype[Any] = _dtype(dtype)
+        self.dtype: np.dtype[Any] = as_dtype("dtype of a buffer", dtype)
         self.where = where
         self.use = use
         self.unit = unit
@@ -144,16 +145,6 @@ class About(NamedTuple):
     unit: str = ""
     vector: bool = False
     axes: tuple[Axis, ...] = ()
-
-
-def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    try:
-        return np.dtype(dtype)
-    except TypeError as error:
-        raise TypeError(
-            f"dtype of a buffer is {dtype!r}, expected one that NumPy knows, such as 'float32': "
-            f"{error}"
-        ) from None
 
 
 def lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from framefold.common._declared import (
     OverScan,
     lengths,
 )
+from framefold.common._dtypes import as_dtype
 from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape, n_selected
@@ -81,7 +82,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
         self.about = about or About()
         self.kind: BufferKind = kind
         self.extra_shape = lengths(extra_shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype = as_dtype("dtype of a buffer", dtype)
         self.where = where
         self.use: BufferUse | None = use
         self._custom_mask: npt.NDArray[np.bool_] | None = None
@@ -520,7 +521,7 @@ class AuxBufferWrapper(BufferWrapper):
         refuse_masked("AUX data", data)
         if kind not in ("nav", "sig", "single"):
             raise InvalidArgumentError(f"AUX data of kind {kind!r}; use 'nav', 'sig' or 'single'")
-        given, wanted = np.asarray(data), np.dtype(dtype)
+        given, wanted = np.asarray(data), as_dtype("dtype of AUX data", dtype)
         if given.dtype.kind == "c" and wanted.kind in "iuf":
             raise InvalidArgumentError(
                 f"AUX data have dtype {given.dtype}, and {wanted} holds no imaginary parts; pass "

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._copying import concatenated
+from framefold.common._dtypes import as_dtype
 from framefold.common._masked import refuse_masked
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
@@ -98,7 +99,7 @@ class MaskContainer:
                     f"one of {', '.join(map(repr, SPARSE_FORMATS))}"
                 )
         self.mask_factories = mask_factories
-        self._dtype = None if dtype is None else np.dtype(dtype).newbyteorder("=")
+        self._dtype = None if dtype is None else as_dtype("dtype of masks", dtype).newbyteorder("=")
         self._use_sparse = default_sparse if use_sparse is True else use_sparse
         self._count = count
         self.backend = backend

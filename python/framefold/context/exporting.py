@@ -12,6 +12,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold.common._booleans import boolean
+from framefold.common._dtypes import as_dtype
 from framefold.common._integers import whole
 from framefold.common._paths import path_text
 from framefold.common._telling import tell
@@ -78,7 +79,7 @@ def export(
             chunks=None if chunks is None else list(lengths("chunks", chunks)),
             compression=compression,
             level=None if level is None else whole("level", level, -(2**31), 2**31 - 1),
-            dtype=None if dtype is None else np.dtype(dtype).name,
+            dtype=None if dtype is None else as_dtype("dtype", dtype).name,
             lossy=lossy,
             roi=None if mask is None else np.ascontiguousarray(mask).reshape(-1),
             force=overwrite,

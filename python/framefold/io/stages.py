@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._dtypes import as_dtype
 from framefold.common._items import in_order, indices
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
@@ -309,7 +310,7 @@ class Cast(_TextStage):
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
-        self.dtype = np.dtype(dtype).name
+        self.dtype = as_dtype("dtype", dtype).name
 
     def _text(self) -> str:
         return f"cast {self.dtype}"

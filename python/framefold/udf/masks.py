@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.arrays.formats import restriction
+from framefold.common._dtypes import as_dtype
 from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
 from framefold.common.sparse import is_sparse, scipy_dtype, to_csr
@@ -163,7 +164,9 @@ class ApplyMasksUDF(UDF):
         preferred = self.params.preferred_dtype
         if self.params.backends is not None:
             return None
-        if (None if preferred is None else np.dtype(preferred)) not in _NATIVE_PREFERENCES:
+        if (
+            None if preferred is None else as_dtype("preferred_dtype", preferred)
+        ) not in _NATIVE_PREFERENCES:
             return None
         return "masks" if self.masks.dtype.char in _KNOWN else None
 
@@ -271,7 +274,7 @@ class ApplyMasksUDF(UDF):
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``preferred_dtype`` parameter, or float32."""
         preferred = self.params.preferred_dtype
-        return np.float32 if preferred is None else np.dtype(preferred)
+        return np.float32 if preferred is None else as_dtype("preferred_dtype", preferred)
 
     def get_mask_dtype(self) -> np.dtype[Any]:
         """The dtype of the masks."""

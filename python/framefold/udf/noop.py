@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from framefold.common._dtypes import as_dtype
 from framefold.common.buffers import BufferDeclaration
 from framefold.udf.base import UDF
 
@@ -25,8 +25,7 @@ class NoOpUDF(UDF):
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``preferred_input_dtype`` parameter."""
-        dtype: np.dtype[Any] = np.dtype(self.params.preferred_input_dtype)
-        return dtype
+        return as_dtype("preferred_input_dtype", self.params.preferred_input_dtype)
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """None."""

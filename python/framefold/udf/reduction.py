@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._dtypes import as_dtype
 from framefold.common._masked import refuse_masked
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
@@ -119,4 +120,4 @@ class ReductionUDF(UDF):
 
 
 def _dtype_name(dtype: Any) -> Any:
-    return dtype if dtype is None else np.dtype(dtype).name
+    return dtype if dtype is None else as_dtype("dtype of the reduction", dtype).name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._dtypes import as_dtype
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
 from framefold.udf.base import UDF, own_method
@@ -121,7 +122,7 @@ class StdDevUDF(UDF):
 
     def _dtype(self) -> np.dtype[Any]:
         dtype = self.params.dtype
-        return np.dtype(np.float64 if dtype is None else dtype)
+        return as_dtype("dtype of StdDevUDF", np.float64 if dtype is None else dtype)
 
 
 def consolidate_result(udf_result: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._dtypes import as_dtype
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.sparse import to_dense
 from framefold.udf._exact_sums import add, add_frames, sums, sums_fit
@@ -37,12 +38,11 @@ class SumUDF(UDF):
         super().__init__(dtype=dtype)
 
     def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any]:
-        return {"dtype": np.dtype(self.params.dtype).name}
+        return {"dtype": as_dtype("dtype of SumUDF", self.params.dtype).name}
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``dtype`` parameter."""
-        dtype: np.dtype[Any] = np.dtype(self.params.dtype)
-        return dtype
+        return as_dtype("dtype of SumUDF", self.params.dtype)
 
     def get_backends(self) -> tuple[str, ...]:
         """All."""
