@@ -535,6 +535,11 @@ def test_exceptions_of_the_function_come_through(dataset, in_one_process):
 def test_arguments(dataset, ctx):
     with pytest.raises(TypeError, match="pass an instance, not the class"):
         ff.check_udf(Sums, dataset)
+    with pytest.raises(TypeError, match="dataset is None; use the result of"):
+        ff.check_udf(Sums(), None)
+    for frames in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match=f"frames={frames} is not a whole number"):
+            ff.check_udf(Sums(), dataset, frames=frames)
     one = ctx.load("memory", data=DATA[:1, :1], sig_dims=2)
     with pytest.raises(ValueError, match="two frames at least"):
         ff.check_udf(Sums(), one)

@@ -97,6 +97,18 @@ def test_contexts_by_name():
             ff.Context.make_with("threads", main_process_gpu=wrong)
 
 
+def test_arguments_that_cannot_be_are_named(ctx, dataset):
+    for amount in (float("nan"), "3", np.ones(2), -1):
+        with pytest.raises(InvalidArgumentError, match="cache_bytes is "):
+            ff.Context(cache_bytes=amount)
+    with pytest.raises(InvalidArgumentError, match="plot_class is 'abc', expected a class"):
+        ff.Context(plot_class="abc")
+    with pytest.raises(InvalidArgumentError, match="f is None, expected a function that takes"):
+        ctx.map(dataset, None)
+    with pytest.raises(InvalidArgumentError, match="array_backends is 3, expected names"):
+        ctx.load("memory", data=np.ones((2, 2, 2)), array_backends=3)
+
+
 def test_map_keeps_all_that_a_function_returns_or_refuses(ctx):
     bright = np.zeros((5, 2, 2), "float32")
     bright[2, 0, 1] = 9

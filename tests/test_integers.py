@@ -110,7 +110,7 @@ def test_exports(tmp_path, ctx, dataset, value):
 
 
 @pytest.mark.parametrize("value", [-3, 2.5, np.int64(-3), np.float32(1.5)], ids=ids)
-@pytest.mark.parametrize("executor", ["threads", "processes", "auto"])
+@pytest.mark.parametrize("executor", ["threads", "processes", "auto", "dask"])
 @pytest.mark.parametrize("option", ["cpus", "gpus"])
 def test_numbers_of_workers(executor, option, value):
     refused(lambda: ff.Context.make_with(executor, **{option: value}), option + "|n_workers|n_thr")

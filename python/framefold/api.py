@@ -21,7 +21,7 @@ from framefold.compat.elsewhere import elsewhere
 from framefold.context.analyses import AnalysisMethods
 from framefold.context.converting import ConvertMethods
 from framefold.context.opening import OpenMethods
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.make import ExecutorName, make_executor
@@ -107,9 +107,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
                 f"ProcessJobExecutor() or DaskJobExecutor.connect(address)"
             )
         self.executor: JobExecutor = AutoJobExecutor() if executor is None else executor
-        self._plot_class = plot_class
-        if cache_bytes is not None and cache_bytes < 0:
-            raise InvalidArgumentError(f"cache_bytes is {cache_bytes}; use a number of bytes")
+        self._plot_class: type[Live2DPlot] | None = None
+        self.plot_class = plot_class
+        if cache_bytes is not None and not _is_amount(cache_bytes):
+            raise InvalidArgumentError(f"cache_bytes is {cache_bytes!r}; use a number of bytes")
         self._cache_bytes = cache_bytes
         self._kept: Kept | None = None
 
@@ -171,6 +172,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
 
     @plot_class.setter
     def plot_class(self, plot_class: type[Live2DPlot] | None) -> None:
+        if plot_class is not None and not callable(plot_class):
+            raise InvalidArgumentError(
+                f"plot_class is {plot_class!r}, expected a class that derives from Live2DPlot"
+            )
         self._plot_class = plot_class
 
     @overload
@@ -505,6 +510,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         BufferWrapper
             Shape ``(*nav, *result)``.
         """
+        if not callable(f):
+            raise ArgumentTypeError(f"f is {f!r}, expected a function that takes a frame")
         from framefold.udf.auto import AutoUDF, tell_of_nothing
 
         results = self.run_udf(
@@ -821,3 +828,11 @@ def _wants_plots(plots: Any) -> bool:
 def __getattr__(name: str) -> Any:
     """Names that scripts find here, as in the reference."""
     return elsewhere(__name__, name)
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether it is a number from 0 on."""
+    try:
+        return bool(value >= 0)  # NaN is not
+    except (TypeError, ValueError):
+        return False

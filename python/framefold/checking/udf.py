@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from framefold.checking import rules
 from framefold.checking.names import uncalled
 from framefold.checking.report import Finding, UDFReport
 from framefold.checking.sample import Sample
 from framefold.checking.watch import watched_run
+from framefold.common._integers import whole
 from framefold.exceptions import ArgumentTypeError, MissingMergeError
+from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
 from framefold.udf.native import as_udf
-
-if TYPE_CHECKING:
-    from framefold.io.dataset.base import DataSet
 
 __all__ = ["check_udf"]
 
@@ -52,6 +49,11 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
     if not isinstance(udf, UDF):
         hint = "; pass an instance, not the class" if isinstance(udf, type) else ""
         raise ArgumentTypeError(f"{udf!r} is not a UDF{hint}")
+    if not isinstance(dataset, DataSet):
+        raise ArgumentTypeError(
+            f"dataset is {dataset!r}; use the result of Context.open or Context.load"
+        )
+    frames = whole("frames", frames, least=1)
     name = type(udf).__name__
     sample = Sample(udf, dataset, frames)
     try:

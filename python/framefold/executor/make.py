@@ -84,6 +84,8 @@ def _cluster_spec(
     from framefold.utils.devices import cuda_ids
 
     devices = devices_by_default() if gpus is None else picked(cuda_ids() if gpus else [], gpus)
+    if cpus is not None and not isinstance(cpus, Iterable):
+        cpus = whole("cpus", cpus)
     return cluster_spec(available_cores() if cpus is None else cpus, devices, bool(devices))
 
 

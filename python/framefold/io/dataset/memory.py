@@ -9,6 +9,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold.common._integers import MOST, whole
+from framefold.common._items import has_items, listed
 from framefold.common._masked import refuse_masked
 from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
@@ -192,7 +193,9 @@ def _check_options(options: dict[str, Any]) -> None:
 
 def _check_formats(names: Iterable[str]) -> tuple[str, ...]:
     """Names of array formats that frames in memory can have."""
-    formats = (names,) if isinstance(names, str) else tuple(names)
+    if not has_items(names):
+        raise InvalidArgumentError(f"array_backends is {names!r}, expected names of array formats")
+    formats = (names,) if isinstance(names, str) else tuple(listed("array_backends", names))
     if not formats:
         raise InvalidArgumentError("array_backends is empty; leave it out, or name a format")
     for name in formats:
