@@ -426,7 +426,10 @@ class Results:
             sys.modules.pop(name, None)
 
     @pytest.mark.filterwarnings("ignore::framefold.warnings.ThreadsInsteadWarning")
-    @pytest.mark.parametrize("cls", ["AsModule", "Through", "Within", "OfAClass"])
+    @pytest.mark.parametrize(
+        "cls",
+        ["AsModule", "Through", "Within", "OfAClass", "Decorated", "InADict", "ByText"],
+    )
     def test_modules_that_code_refers_to_as_modules(self, ctx, tmp_path, monkeypatch, cls):
         """As in ``helpers.f(x)``: what workers imported before must not be taken for it."""
         name, own = f"helpers_of_{tmp_path.name}", f"own_of_{tmp_path.name}"
@@ -465,6 +468,7 @@ class Results:
 
 
 HELPERS = """
+import functools
 LIMITS = {{"low": 0}}
 _SEEN = []
 class Journal:
@@ -478,6 +482,17 @@ def helper():
 class Helper:
     def help(self):
         return {scale} * 10 + LIMITS["low"]
+def plus(term):
+    def decorator(function):
+        @functools.wraps(function)
+        def wrapper():
+            return function() + term
+        return wrapper
+    return decorator
+@plus({scale} * 10)
+def decorated():
+    return LIMITS["low"]
+TABLE = {{"low": lambda: {scale} * 10 + LIMITS["low"]}}
 """
 
 REFERS_TO_HELPERS = """
@@ -501,6 +516,15 @@ class Within(Base):
 class OfAClass(Base):
     def process_frame(self, frame):
         self.results.level[:] = helpers.Helper().help()
+class Decorated(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = helpers.decorated()
+class InADict(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = helpers.TABLE["low"]()
+class ByText(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = getattr(helpers, "helper")()
 """
 
 OF_A_MODULE = """

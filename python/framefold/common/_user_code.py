@@ -10,8 +10,15 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from functools import cache, lru_cache, partial
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from functools import cache, lru_cache, partial, partialmethod
+from types import (
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +30,11 @@ if TYPE_CHECKING:
 Use = tuple[ModuleType, set[str]]
 #: A number for the code or value of each name; others where it is not the same.
 Facts = dict[str, int]
+#: Stands for a cache of a closure in which there is nothing yet.
+EMPTY = 0
+#: Values within values are looked at so deep.
+DEEPEST = 8
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 
 
 def modules_used(function: FunctionType) -> Iterator[Use]:
@@ -30,7 +42,7 @@ def modules_used(function: FunctionType) -> Iterator[Use]:
 
     Whether its module imports them, or the function itself.
     """
-    names = names_in(function.__code__)
+    names = attributes_in(function.__code__)
     found = [function.__globals__.get(name) for name in globals_in(function.__code__)]
     found += [_content(cell) for cell in function.__closure__ or ()]
     package = function.__globals__.get("__package__")
@@ -44,9 +56,10 @@ def modules_used(function: FunctionType) -> Iterator[Use]:
 def facts(uses: Iterable[Use]) -> Facts:
     """What modules have by these names, with the code that this refers to in turn.
 
-    Of functions and classes the code counts; of numbers, texts, arrays, and lists, tuples, sets and
-    dicts of such the values; of all else the type. Arrays, lists, sets and dicts whose name begins
-    with an underscore do not count: caches, which are filled while code works.
+    Of functions and classes the code counts, with what decorators have put around it; of numbers,
+    texts, arrays, and lists, tuples, sets and dicts of such the values; of all else the type.
+    Arrays, lists, sets and dicts whose name begins with an underscore do not count: caches, which
+    are filled while code works.
     """
     found = _Facts()
     for module, names in uses:
@@ -58,34 +71,48 @@ class _Facts:
     def __init__(self) -> None:
         self.found: Facts = {}
         self._seen: set[Any] = set()
+        #: Values whose text was taken in by a name, and the code in them.
+        self._texts: dict[tuple[str, int], tuple[Any, list[Any]]] = {}
 
     def add(self, path: str, value: Any, names: set[str]) -> None:
         """Take in a value that is used by code with these names in it."""
         if isinstance(value, ModuleType):
             self._add_module(value, names)
             return
-        if isinstance(value, partial):
-            self._note(f"{path}()", _text((value.args, value.keywords)))
+        if isinstance(value, partial | partialmethod):
+            self._add_text(f"{path}()", (value.args, value.keywords), names)
             value = value.func
-        if callable(value) and not isinstance(value, type):
-            # Of a bound method, of what Numba compiles, and of a decorated function.
-            for name in ("__func__", "py_func", "__wrapped__"):
-                value = getattr(value, name, value)
-        if isinstance(value, FunctionType | type) and _is_in_a_file(value.__module__):
-            if id(value) in self._seen:
-                return
-            self._seen.add(id(value))
-            if isinstance(value, type):
-                self._add_class(path, value)
-            else:
-                self._add_function(path, value)
+        if isinstance(value, MethodType):
+            self.add(f"{path}.__self__", value.__self__, names)
+            value = value.__func__
+        if isinstance(value, FunctionType):
+            self._add_function(path, value)
+        elif isinstance(value, type) and _is_in_a_file(value.__module__):
+            self._add_class(path, value)
+        elif (function := _wrapped(value)) is not None:
+            if not self._has_seen(value):
+                self.add(path, function, names)
         elif not _is_cache(path, value):
-            self._note(path, _text(value))
-            if _is_in_a_file(type(value).__module__):
-                self.add(f"{path}.{type(value).__name__}", type(value), names)
+            self._add_text(path, value, names)
+        if _is_in_a_file(type(value).__module__):
+            self.add(f"{path}.{type(value).__name__}", type(value), names)
+
+    def _add_text(self, path: str, value: Any, names: set[str]) -> None:
+        """Take in a value by its text, and the code that lies in it by what it is."""
+        known = self._texts.get((path, id(value)))
+        if known is None:
+            code: list[Any] = []
+            self._note(path, _text(value, code))
+            self._texts[path, id(value)] = value, code
+        else:  # what is used of modules may be something else
+            code = [each for each in known[1] if isinstance(each, ModuleType)]
+        for place, each in enumerate(code):
+            if each is not value:
+                self.add(f"{path}[{place}]", each, names)
 
     def _note(self, path: str, fact: Any) -> None:
-        self.found[path] = zlib.crc32(repr(fact).encode())
+        # Beside what else has that name: a function and its cells, of which some are functions.
+        self.found[path] = zlib.crc32(repr(fact).encode(), self.found.get(path, 0))
 
     def _add_module(self, module: ModuleType, names: set[str]) -> None:
         key = module.__name__, frozenset(names)
@@ -96,25 +123,65 @@ class _Facts:
             self.add(f"{module.__name__}.{name}", vars(module)[name], names)
 
     def _add_function(self, path: str, function: FunctionType) -> None:
-        defaults = function.__defaults__, function.__kwdefaults__
-        self._note(path, (of_code(function.__code__), _text(defaults)))
-        names = names_in(function.__code__)
-        for name in sorted(globals_in(function.__code__) & function.__globals__.keys()):
-            self.add(f"{function.__module__}.{name}", function.__globals__[name], names)
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        for name, cell in cells:
-            self.add(f"{path}.{name}", _content(cell), names)
-        for module, names in modules_used(function):
-            self._add_module(module, names)
+        code, home = function.__code__, function.__globals__.get("__name__")
+        names = attributes_in(code)
+        is_own = _is_in_a_file(home)
+        # Of a library's, which may be around one of the user's, what it refers to alone.
+        self._note(path, of_code(code) if is_own else _text(function))
+        if self._has_seen(function):
+            return
+        if (inner := _wrapped(function)) is not None:
+            self.add(f"{path}.__wrapped__", inner, names)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if name not in _stored_in(code):  # such as a number of calls
+                self._add_cell(f"{path}.{name}", _content(cell), names, is_own=is_own)
+        if not is_own:
+            return
+        self._add_text(f"{path}()", (function.__defaults__, function.__kwdefaults__), names)
+        for name in sorted(globals_in(code) & function.__globals__.keys()):
+            self.add(f"{home}.{name}", function.__globals__[name], names)
+        for module, used in modules_used(function):
+            self._add_module(module, used)
+
+    def _add_cell(self, path: str, value: Any, names: set[str], *, is_own: bool) -> None:
+        if not isinstance(value, list | set | dict) or (is_own and value):
+            self.add(path, value, names)
+        elif is_own:
+            self.found.setdefault(path, EMPTY)
 
     def _add_class(self, path: str, cls: type) -> None:
         self._note(path, [f"{base.__module__}.{base.__qualname__}" for base in cls.__bases__])
+        if self._has_seen(cls):
+            return
         for base in cls.__bases__:
             self.add(f"{path}.{base.__name__}", base, set())
         for name, member in sorted(vars(cls).items()):
             member = getattr(member, "__func__", getattr(member, "fget", member))
             if isinstance(member, FunctionType) or not name.startswith("__"):
                 self.add(f"{path}.{name}", member, set())
+
+    def _has_seen(self, value: Any) -> bool:
+        """Whether that was taken in before, by whatever name; code refers to itself."""
+        has_seen = id(value) in self._seen
+        self._seen.add(id(value))
+        return has_seen
+
+
+def differing(some: Facts, others: Facts) -> Iterator[str]:
+    """The names of what is not the same."""
+    for path in sorted(some.keys() | others.keys()):
+        pair = some.get(path), others.get(path)
+        if pair[0] != pair[1] and EMPTY not in pair:
+            yield path
+
+
+def _wrapped(value: Any) -> Any:
+    """The function in what decorators, Numba, NumPy and Python's caches make of one."""
+    inside = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    for name in ("py_func", "pyfunc", "__wrapped__", "func"):
+        if callable(inside.get(name)):
+            return inside[name]
+    return None
 
 
 def _content(cell: Any) -> Any:
@@ -140,29 +207,39 @@ def _is_cache(path: str, value: Any) -> bool:
     return is_private and isinstance(value, list | set | dict | np.ndarray)
 
 
-def _text(value: Any, depth: int = 8) -> str:
-    """Differs for values that differ, where they are plain."""
+def _text(value: Any, code: list[Any] | None = None, around: tuple[int, ...] = ()) -> str:
+    """Differs for values that differ, where they are plain; all others are added to ``code``."""
     kind = type(value)
-    inner = depth - 1
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+    if isinstance(value, _PLAIN):
         return f"{kind.__name__}:{value!r}"
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         digest = zlib.crc32(np.ascontiguousarray(value).tobytes())
         return f"{value.dtype!r}{value.shape}{digest}"
     text = f"{kind.__module__}.{kind.__qualname__}"
-    if depth == 0:
+    if len(around) == DEEPEST or id(value) in around:
         return text
+    inner = partial(_text, code=code, around=(*around, id(value)))
     if isinstance(value, Enum):
-        return f"{text}.{value.name}={_text(value.value, inner)}"
+        return f"{text}.{value.name}={inner(value.value)}"
+    if isinstance(value, np.ndarray):
+        return f"{text}{value.dtype!r}{inner(value.tolist())}"
     if isinstance(value, tuple | list):
-        return f"{text}{[_text(each, inner) for each in value]}"
+        return f"{text}{[inner(each) for each in value]}"
     if isinstance(value, set | frozenset):
-        return f"{text}{sorted(_text(each, inner) for each in value)}"
-    if isinstance(value, dict):
-        return f"{text}{[(_text(key, inner), _text(v, inner)) for key, v in value.items()]}"
+        return f"{text}{[inner(each) for each in sorted(value, key=_order)]}"
+    if isinstance(value, dict | MappingProxyType):
+        return f"{text}{[(inner(key), inner(v)) for key, v in value.items()]}"
     if isinstance(value, SimpleNamespace):
-        return f"{text}{_text(dict(vars(value)), inner)}"
+        return f"{text}{inner(dict(vars(value)))}"
+    if code is not None:
+        code.append(value)
     return text
+
+
+def _order(value: Any) -> tuple[str, str]:
+    """The same for the same value, wherever it lies."""
+    code = getattr(value, "__code__", None)
+    return _text(value), repr(of_code(code)) if isinstance(code, CodeType) else ""
 
 
 def of_code(code: CodeType) -> tuple[Any, ...]:
@@ -182,6 +259,21 @@ def names_in(code: CodeType) -> set[str]:
     return names
 
 
+def attributes_in(code: CodeType) -> set[str]:
+    """All names in code, and texts that may be names, as in ``getattr(helpers, "scale")``."""
+    return names_in(code) | _texts_in(code)
+
+
+def _texts_in(code: CodeType) -> set[str]:
+    texts: set[str] = set()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            texts |= _texts_in(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            texts.add(constant)
+    return texts
+
+
 def globals_in(code: CodeType) -> frozenset[str]:
     """The names of globals alone: a parameter of that name is something else."""
     return _arguments(code, GLOBAL)
@@ -189,6 +281,11 @@ def globals_in(code: CodeType) -> frozenset[str]:
 
 #: The instructions that take a value from the globals.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+def _stored_in(code: CodeType) -> frozenset[str]:
+    """The names of variables of closures that code assigns to."""
+    return _arguments(code, ("STORE_DEREF",))
 
 
 def _imports_in(code: CodeType) -> list[str]:

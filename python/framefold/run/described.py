@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from framefold.common import _foreign
-from framefold.common._user_code import globals_in, is_of_user, modules_used, names_in
+from framefold.common._user_code import attributes_in, globals_in, is_of_user, modules_used
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UnsupportedError
 from framefold.udf.base import UDF
@@ -202,7 +202,7 @@ class _Known:
         rest = function.__code__, function.__defaults__, function.__kwdefaults__, cells, marks
         parts = [self.text(rest)]
         if _is_of_user(function.__module__):
-            names, found = names_in(function.__code__), function.__globals__
+            names, found = attributes_in(function.__code__), function.__globals__
             for name in sorted(globals_in(function.__code__) & found.keys()):
                 parts.append(f"{name}: {self._used(name, found[name], names)}")
             parts += [self._used(m.__name__, m, names) for m, names in modules_used(function)]

@@ -18,7 +18,15 @@ from functools import cache, partial
 from typing import Any
 
 from framefold.common import _foreign
-from framefold.common._user_code import Facts, Use, facts, is_of_user, modules_used, of_code
+from framefold.common._user_code import (
+    Facts,
+    Use,
+    differing,
+    facts,
+    is_of_user,
+    modules_used,
+    of_code,
+)
 from framefold.executor._wire import pickles
 from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF
@@ -137,14 +145,12 @@ def _made(
             f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
             f"workers have what it imports, and the same version of Python"
         ) from error
-    expected = expected or {}
-    for path in sorted(found.keys() | expected.keys()):
-        if found.get(path) != expected.get(path):
-            raise DifferentCodeError(
-                f"{path} is not the same in worker processes, which import modules once; make "
-                f"another context, whose workers import them anew. What code refers to by its own "
-                f"name, after 'from module import name', is sent as it is here"
-            )
+    for path in differing(found, expected or {}):
+        raise DifferentCodeError(
+            f"{path} is not the same in worker processes, which import modules once; make "
+            f"another context, whose workers import them anew. What code refers to by its own "
+            f"name, after 'from module import name', is sent as it is here"
+        )
     return value
 
 

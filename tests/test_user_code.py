@@ -1,0 +1,134 @@
+"""What counts as the same code of users' modules, between processes and from run to run."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from framefold.common._user_code import differing, facts
+from framefold.run.described import described
+
+MODULE = """
+import contextlib
+import functools
+from types import MappingProxyType
+
+import numpy as np
+
+def base(x):
+    return x * {k}
+def other(x):
+    return x
+def scaled(k):
+    def decorator(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args) * k
+        return wrapper
+    return decorator
+def bare(options):
+    def decorator(function):
+        def wrapper(*args):
+            return function(*args) * options["k"]
+        return wrapper
+    return decorator
+def counted(function):
+    n, cache = 0, {{}}
+    @functools.wraps(function)
+    def wrapper(*args):
+        nonlocal n
+        n += 1
+        cache[args] = function(*args)
+        return cache[args]
+    return wrapper
+class Decorator:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+    def __call__(self, x):
+        return self.__wrapped__(x) * {k}
+class Class:
+    @functools.cached_property
+    def cached(self):
+        return {k}
+    times = functools.partialmethod(other, {k})
+    def through(self):
+        return self.cached
+"""
+#: Values that the module has by these names.
+VALUES = {
+    "by_decorator": "scaled({k})(other)",
+    "without_wraps": "bare({{'k': {k}}})(other)",
+    "by_class": "Decorator(other)",
+    "in_a_chain": "scaled(2)(functools.lru_cache(base))",
+    "of_a_library": "contextlib.contextmanager(base)",
+    "by_type": "functools.singledispatch(base)",
+    "is_counted": "counted(base)",
+    "in_a_dict": "{{'base': base}}",
+    "in_a_list": "[(base,)]",
+    "in_a_set": "{{other, base}}",
+    "deep": "{{'a': {{'b': [base]}}}}",
+    "in_a_proxy": "MappingProxyType({{'base': base}})",
+    "in_an_array": "np.array([base, None])",
+    "vectorized": "np.vectorize(base)",
+    "as_partial": "functools.partial(base)",
+    "as_argument": "functools.partial(map, base)",
+    "as_default": "lambda x, function=base: function(x)",
+    "instance": "Class()",
+    "method": "Class().through",
+    "in_itself": "{{'base': base}}\nin_itself['self'] = [in_itself]",
+}
+MODULE += "".join(f"{name} = {value}\n" for name, value in VALUES.items())
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Imports the module, with another number in its functions."""
+    name = f"code_of_{tmp_path.name}"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(k):
+        sys.modules.pop(name, None)
+        (tmp_path / f"{name}.py").write_text(MODULE.format(k=k))
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+    yield load
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_other_code_is_seen_through_what_is_around_it(load, name):
+    first = facts([(load(1), {name})])
+    assert not list(differing(first, facts([(load(1), {name})])))
+    assert list(differing(first, facts([(load(2), {name})])))
+
+
+def test_another_function_of_a_known_name_is_seen(load):
+    module = load(1)
+    names = {"base", "other", "alias"}
+    module.alias = module.base
+    first = facts([(module, names)])
+    module.alias = module.other
+    assert f"{module.__name__}.alias" in differing(first, facts([(module, names)]))
+
+
+def test_what_closures_keep_of_their_calls_is_no_other_code(load):
+    module = load(1)
+    first = facts([(module, {"is_counted"})])
+    module.is_counted(3)
+    assert not list(differing(first, facts([(module, {"is_counted"})])))
+    assert not list(differing(facts([(module, {"is_counted"})]), first))
+
+
+@pytest.mark.parametrize("code", ["getattr(m, 'base')", "vars(m)['base']", "m.in_a_dict['base']"])
+def test_names_in_texts_count(load, code):
+    def user(module):
+        found = {"m": module}
+        exec(f"def user(x):\n    return {code}(x)", found)
+        return found["user"]
+
+    assert described(user(load(1))) == described(user(load(1)))
+    assert described(user(load(1))) != described(user(load(2)))
