@@ -444,6 +444,8 @@ class Results:
                 told = str(error)
                 assert f"{name}." in told
                 assert "is not the same in worker processes" in told
+                assert "make another context" in told
+                assert "client.restart()" in told
             else:
                 assert found == {scale * 10 + limit}
 

@@ -37,6 +37,15 @@ MOST = 16 << 20
 
 #: Code of another version of Python cannot be run.
 _PYTHON = sys.version_info[:2]
+#: What to do about modules of workers that are others.
+_ANEW = (
+    "make another context, whose workers import modules anew; on a cluster that you connected to, "
+    "bring its modules up to date and restart its workers (client.restart())"
+)
+_SENT = (
+    "What code refers to by its own name, after 'from module import name' at the top of its file, "
+    "is sent as it is here"
+)
 _KINDS = (type, types.FunctionType, types.MethodType, partial)
 
 
@@ -143,13 +152,12 @@ def _made(
     except Exception as error:
         raise DifferentCodeError(
             f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
-            f"workers have what it imports, and the same version of Python"
+            f"workers have what it imports, and the same version of Python. {_SENT}"
         ) from error
     for path in differing(found, expected or {}):
         raise DifferentCodeError(
-            f"{path} is not the same in worker processes, which import modules once; make "
-            f"another context, whose workers import them anew. What code refers to by its own "
-            f"name, after 'from module import name', is sent as it is here"
+            f"{path} is not the same in worker processes, which import modules once; {_ANEW}. "
+            f"{_SENT}"
         )
     return value
 
@@ -167,7 +175,7 @@ def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
         if _digest(importlib.import_module(name)) != digest:
             raise DifferentCodeError(
                 f"the module {name} is not the same in worker processes, and cannot be sent to "
-                f"them ({reason}); make another context, whose workers import modules anew"
+                f"them ({reason}); {_ANEW}"
             )
     return value
 
