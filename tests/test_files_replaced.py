@@ -14,7 +14,7 @@ import pytest
 from shared_contexts import shared
 
 import framefold as ff
-from framefold.exceptions import FileChangedError, FramefoldError
+from framefold.exceptions import BadFileError, FileChangedError, FramefoldError
 from framefold.udf import UDF
 
 N_FRAMES = 400
@@ -278,10 +278,11 @@ def chunked(tmp_path):
     """A Zarr array of ones, and how to write another one."""
     ctx = ff.Context.make_with("inline")
 
-    def export(name, value):
+    def export(name, value, **options):
         data = np.full((N_FRAMES, *SIG), value, dtype=np.uint16)
         dataset = ctx.load("memory", data=data, sig_dims=2)
-        ctx.export_dataset(dataset, tmp_path / name, chunks=(10, *SIG), compression="none")
+        options = {"chunks": (10, *SIG), "compression": "none", **options}
+        ctx.export_dataset(dataset, tmp_path / name, **options)
         return tmp_path / name
 
     return export
@@ -335,6 +336,42 @@ def test_chunks_written_before_a_data_set_is_opened_again_elsewhere(chunked):
         with pytest.raises(FramefoldError, match=r"a\.zarr.*written since"):
             values(ctx, each)
     assert values(ctx, ctx.load("zarr", path)) == {1}
+
+
+def of_another_system(stamps):
+    """What a data set says of its files, as if they were opened on another host."""
+    fields = [("flags", "u1"), ("len", "<u8"), ("modified", "V16"), ("system", "<u8")]
+    found = np.frombuffer(stamps, [*fields, ("rest", "V48")]).copy()
+    found["system"] += 1
+    return found.tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_chunks_of_copies_elsewhere(chunked, tmp_path, zarr_format):
+    path = chunked("a.zarr", 1, zarr_format=zarr_format)
+    ctx = ff.Context.make_with("inline")
+    chunks = [file for file in path.rglob("*0") if file.is_file()]
+    chunk, n = max(chunks), len(chunks)
+    dataset = ctx.load("zarr", path)
+    stamps = of_another_system(dataset._engine.stamps)
+
+    def check(stamps=stamps):
+        ctx.load("zarr", path)._engine.check_same(stamps)
+
+    check()
+    turned = dataset.pipe(ff.Flip("y"))._engine.stamps
+    os.utime(chunk, (1e9, 1e9))
+    for each in (stamps, of_another_system(turned)):
+        with pytest.raises(BadFileError, match=r"a\.zarr.*another time"):
+            check(each)
+    os.rename(chunk, tmp_path / "chunk")
+    with pytest.raises(BadFileError, match=f"are {n - 1} files of chunks, and {n} where"):
+        check()
+    fewer = of_another_system(ctx.load("zarr", path)._engine.stamps)
+    check(fewer)
+    os.rename(tmp_path / "chunk", chunk)  # written since, as to an array that grows
+    check(fewer)
 
 
 def test_linked_files_of_hdf5_count(tmp_path):

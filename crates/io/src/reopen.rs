@@ -27,12 +27,15 @@ pub fn open_again<T>(packed: &[u8], open: impl FnOnce() -> T) -> T {
 pub fn pack(dataset: &Dataset) -> Vec<u8> {
     let mut packed = Vec::new();
     let opens_later = opens_later(dataset);
-    for stamp in dataset.stamps() {
+    let chunks = if opens_later { of_chunks(dataset) } else { None };
+    let files = dataset.stamps().iter().map(|stamp| (stamp, 0));
+    for (stamp, kind) in files.chain(chunks.iter().map(|stamp| (stamp, OF_CHUNKS))) {
         let place = stamp.place;
         let flags = u8::from(stamp.modified_ns.is_some())
             | u8::from(place.is_some()) << 1
             | u8::from(stamp.head.is_some()) << 2
-            | u8::from(stamp.tail.is_some()) << 3;
+            | u8::from(stamp.tail.is_some()) << 3
+            | kind;
         packed.push(flags);
         packed.extend(stamp.len.to_le_bytes());
         packed.extend(stamp.modified_ns.unwrap_or(0).to_le_bytes());
@@ -44,6 +47,45 @@ pub fn pack(dataset: &Dataset) -> Vec<u8> {
         packed.extend(stamp.tail.unwrap_or(0).to_le_bytes());
     }
     packed
+}
+
+/// Marks the stamp of all files that are opened by name while the data set is read.
+const OF_CHUNKS: u8 = 1 << 4;
+
+/// One stamp for all files of chunks: how many there are, and a digest of what they are.
+fn of_chunks(dataset: &Dataset) -> Option<FileStamp> {
+    let found = zarr::chunk_files(dataset)?;
+    let description = dataset.stamps().first()?;
+    let head = Some(found.digest);
+    Some(FileStamp { len: found.n, modified_ns: None, head, tail: None, ..*description })
+}
+
+/// Confirms that a data set has the chunks that it had on another system, and maybe more, which
+/// were written since. On the same system, they are in the same folder.
+fn check_chunks(dataset: &Dataset, was: &FileStamp) -> Result<()> {
+    let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
+    if dataset.stamps().first().is_some_and(|now| system(now) == system(was)) {
+        return Ok(());
+    }
+    let Some(now) = of_chunks(dataset) else { return Ok(()) };
+    if now.len > was.len || (now.len, now.head) == (was.len, was.head) {
+        return Ok(());
+    }
+    let error = Error::bad_file(if now.len < was.len {
+        format!(
+            "there are {} files of chunks, and {} where the data set was opened",
+            now.len, was.len
+        )
+    } else {
+        "files of chunks are not the same as where the data set was opened: they have other sizes, \
+         or were changed at another time (copies have to keep that)"
+            .to_owned()
+    });
+    let error = error.with_hint("see that the copy is complete, and open the data set again");
+    Err(match dataset.source().info().paths.first() {
+        Some(path) => error.with_path(path),
+        None => error,
+    })
 }
 
 /// Whether files are opened by name while the data set is read. For all others it does not matter
@@ -61,12 +103,15 @@ const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 8;
 /// # Errors
 /// `BadFile` that names the first file that is another one.
 pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
-    let stamps: Vec<FileStamp> = packed.chunks(STAMP_LEN).filter_map(unpack).collect();
+    let is_of_file = |stamp: &&[u8]| stamp.first().is_some_and(|flags| flags & OF_CHUNKS == 0);
+    let (files, chunks): (Vec<&[u8]>, Vec<&[u8]>) = packed.chunks(STAMP_LEN).partition(is_of_file);
+    let stamps: Vec<FileStamp> = files.into_iter().filter_map(unpack).collect();
     for ((path, now), was) in dataset.opened().iter().zip(dataset.stamps()).zip(&stamps) {
         compare(path, was, &as_long(path, was, *now))?;
     }
     if stamps.len() == dataset.stamps().len() {
-        return Ok(());
+        let mut chunks = chunks.into_iter().filter_map(unpack);
+        return chunks.try_for_each(|was| check_chunks(dataset, &was));
     }
     let error = Error::bad_file(format!(
         "the data set was made of {} files when it was opened, and is made of {} now",

@@ -110,12 +110,13 @@ impl PyDataset {
     /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.
     #[getter]
     fn stamps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &io::pack(&self.dataset)))
+        let packed = detached(py, || io::pack(&self.dataset));
+        Ok(PyBytes::new(py, &packed))
     }
 
     /// Raises if a file is another one than that of the data set which gave these stamps.
     fn check_same(&self, py: Python<'_>, stamps: &[u8]) -> PyResult<()> {
-        io::check_same(&self.dataset, stamps).or_raise(py)
+        detached(py, || io::check_same(&self.dataset, stamps)).or_raise(py)
     }
 
     /// Raises if a file was replaced or written to since it was opened.

@@ -33,7 +33,7 @@ use place::Place;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
-use store::Folder;
+use store::{ChunkFiles, Folder};
 
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
@@ -56,6 +56,8 @@ pub(crate) const FORMAT: Format = Format {
 const DEEPEST: usize = 16;
 /// Nor is anything after so many of them.
 const MOST_FOLDERS: usize = 100_000;
+/// The detail that is the name of the array.
+const ARRAY: &str = "array";
 /// Names of arrays that a message lists.
 const MOST_NAMED: usize = 8;
 /// The files that say what a folder is.
@@ -133,7 +135,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     })?;
     let mut details = vec![
         ("Zarr version".into(), meta.version.to_string()),
-        ("array".into(), format!("/{}", found.name)),
+        (ARRAY.into(), format!("/{}", found.name)),
         ("array shape".into(), format!("{shape:?}")),
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
@@ -171,6 +173,17 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     };
     let source = ChunkedSource::try_new(info, vec![segment])?;
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+}
+
+/// What the files of the chunks of a data set are together; `None` for archives, and where looking
+/// at each of them is too much.
+pub(crate) fn chunk_files(dataset: &Dataset) -> Option<ChunkFiles> {
+    let info = dataset.source().info();
+    let folder = info.paths.first().filter(|path| path.is_dir())?;
+    let (_, name) = info.details.iter().find(|(key, _)| key == ARRAY)?;
+    let (_, place) = root(folder, true).ok()?;
+    let found = named(&place, name).ok()?;
+    Folder::new(&found.folder, found.meta).chunk_files()
 }
 
 /// The folder or archive that a path belongs to, and what it stands for.

@@ -132,7 +132,7 @@ fn read_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<usize> {
 }
 
 /// FNV-1a: the same on every machine.
-fn digest(bytes: impl AsRef<[u8]>) -> u64 {
+pub(crate) fn digest(bytes: impl AsRef<[u8]>) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.as_ref().iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -4,7 +4,7 @@ use super::meta::Meta;
 use super::place::Place;
 use super::shard::{Sharding, Version};
 use crate::access::archive::Archive;
-use crate::access::storage::stamp::{compare, nanoseconds, of_meta, seen};
+use crate::access::storage::stamp::{compare, digest, nanoseconds, of_meta, seen};
 use crate::readers::chunked::{ChunkStore, Stored};
 use framefold_core::{Error, FileStamp, Result};
 use std::fs::{File, Metadata};
@@ -15,6 +15,17 @@ use std::sync::Arc;
 
 /// Files that were deflated in an archive and decode to more are refused.
 const LARGEST_DECODED: u64 = 1 << 31;
+/// Arrays of more files are not looked at file by file before they are read.
+const MOST_FILES: u64 = 1 << 20;
+
+/// What the files of an array's chunks are, together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkFiles {
+    /// How many there are; chunks that were never written have none.
+    pub(crate) n: u64,
+    /// Of their places, sizes, and times of change in seconds, as copies keep no more of it.
+    pub(crate) digest: u64,
+}
 
 /// The chunks of one array.
 #[derive(Debug)]
@@ -58,15 +69,7 @@ impl Folder {
     /// The place of a chunk in the grid. Chunks are counted in the order of the geometry, which has
     /// its axes in the order of the chunk.
     fn place(&self, index: u64) -> Vec<usize> {
-        let mut rest = usize::try_from(index).unwrap_or(usize::MAX);
-        let mut place = vec![0; self.grid.len()];
-        for &axis in self.meta.order.iter().rev() {
-            if let (Some(at), Some(&n)) = (place.get_mut(axis), self.grid.get(axis)) {
-                *at = rest % n.max(1);
-                rest /= n.max(1);
-            }
-        }
-        place
+        place_in(&self.grid, self.meta.order.iter().copied(), index)
     }
 
     /// The name of the file that holds a chunk.
@@ -101,6 +104,29 @@ impl Folder {
             Place::Folder(..) => None,
             Place::Archive(archive, _) => Some(archive),
         }
+    }
+
+    /// What the files of all chunks are, in a folder on a disk of this machine: on those of others,
+    /// which all hosts see alike, it would take too long.
+    pub(super) fn chunk_files(&self) -> Option<ChunkFiles> {
+        let (Place::Folder(folder, _), Some(_)) = (&self.place, self.opened_ns) else {
+            return None;
+        };
+        let last: Vec<usize> = self.grid.iter().map(|n| n.saturating_sub(1)).collect();
+        let last = self.sharding.as_ref().map_or(last.clone(), |files| files.file_of(&last));
+        let lens: Vec<usize> = last.iter().map(|at| at + 1).collect();
+        let n_places = framefold_core::checked_product(&lens).filter(|&n| n <= MOST_FILES)?;
+        let mut found = ChunkFiles { n: 0, digest: 0 };
+        for index in 0..n_places {
+            let name = self.name(&place_in(&lens, 0..lens.len(), index));
+            let Ok(meta) = std::fs::metadata(folder.join(name)) else { continue };
+            let changed = meta.modified().ok().and_then(nanoseconds).unwrap_or(0);
+            let seconds = changed.div_euclid(1_000_000_000).to_le_bytes();
+            let parts = [found.digest, index, meta.len()].map(u64::to_le_bytes).concat();
+            found =
+                ChunkFiles { n: found.n + 1, digest: digest([parts, seconds.to_vec()].concat()) };
+        }
+        Some(found)
     }
 
     /// The place of the file that holds a chunk in the grid of files.
@@ -140,6 +166,23 @@ impl Folder {
         let shards = u64::try_from(n_chunks).unwrap_or(u64::MAX);
         self.longest.saturating_mul(shards).min(LARGEST_DECODED)
     }
+}
+
+/// The place with this number in a grid that is counted by these axes, the last one first.
+fn place_in(
+    grid: &[usize],
+    axes: impl DoubleEndedIterator<Item = usize>,
+    index: u64,
+) -> Vec<usize> {
+    let mut rest = usize::try_from(index).unwrap_or(usize::MAX);
+    let mut place = vec![0; grid.len()];
+    for axis in axes.rev() {
+        if let (Some(at), Some(&n)) = (place.get_mut(axis), grid.get(axis)) {
+            *at = rest % n.max(1);
+            rest /= n.max(1);
+        }
+    }
+    place
 }
 
 /// A file that holds chunks.
