@@ -17,7 +17,7 @@ from process_cases import eventually, frames, gone, hard_limit  # noqa: F401 - a
 from sample_udfs import Level
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
+from framefold.exceptions import FramefoldError, InvalidArgumentError, UDFRunCancelled
 from framefold.executor import auto
 from framefold.executor.auto import AutoJobExecutor
 from framefold.udf import UDF
@@ -259,6 +259,52 @@ def test_modules_that_were_changed_since(warm, dataset, module, monkeypatch):
     module.LIMITS["low"] = 1
     check()
     check(lambda frame: frame.max())
+
+
+def test_modules_that_cannot_be_sent(ctx, tmp_path, monkeypatch):
+    """As they have a lock: what workers have imported of them is not taken for what is here."""
+    name = f"locked_{tmp_path.name}"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    dataset = ctx.load("memory", data=np.ones((4, 2, 2), np.float32), sig_dims=2)
+    path = tmp_path / f"{name}.py"
+    path.write_text(LOCKED.format(scale=2))
+    module = importlib.import_module(name)
+    try:
+        with ff.Context.make_with("processes", cpus=1) as processes:
+            for _ in range(2):  # workers have filled the cache the second time
+                found = processes.run_udf(dataset, module.Locked())["level"].data
+                assert found.tolist() == [8] * 4
+            path.write_text(LOCKED.format(scale=3))
+            importlib.reload(module)
+            with pytest.raises(FramefoldError, match=rf"{name}\.level\.scale is not the same"):
+                processes.run_udf(dataset, module.Locked())
+    finally:
+        sys.modules.pop(name, None)
+
+
+LOCKED = """
+import functools
+import threading
+from framefold.udf import UDF
+lock, found = threading.Lock(), {{}}
+def scaled(scale):
+    def decorator(function):
+        @functools.wraps(function)
+        def wrapper(frame):
+            return function(frame) * scale
+        return wrapper
+    return decorator
+@scaled({scale})
+def level(frame):
+    with lock:
+        return found.setdefault(frame.tobytes(), frame.sum())
+class Locked(UDF):
+    def get_result_buffers(self):
+        return {{"level": self.buffer(kind="nav")}}
+    def process_frame(self, frame):
+        self.results.level[:] = level(frame)
+"""
 
 
 def test_modules_that_workers_cannot_import(warm, dataset, module, monkeypatch):

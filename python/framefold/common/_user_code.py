@@ -67,9 +67,20 @@ def facts(uses: Iterable[Use]) -> Facts:
     return found.found
 
 
+def facts_of(value: Any) -> Facts:
+    """What a class or function is, with all code and values that it refers to in turn.
+
+    As in :func:`facts`, but lists, sets and dicts in which there is nothing are caches, too.
+    """
+    found = _Facts(empty_are_caches=True)
+    found.add(f"{value.__module__}.{getattr(value, '__qualname__', '')}", value, set())
+    return found.found
+
+
 class _Facts:
-    def __init__(self) -> None:
+    def __init__(self, *, empty_are_caches: bool = False) -> None:
         self.found: Facts = {}
+        self._empty_are_caches = empty_are_caches
         self._seen: set[Any] = set()
         #: Values whose text was taken in by a name, and the code in them.
         self._texts: dict[tuple[str, int], tuple[Any, list[Any]]] = {}
@@ -92,6 +103,8 @@ class _Facts:
         elif (function := _wrapped(value)) is not None:
             if not self._has_seen(value):
                 self.add(path, function, names)
+        elif self._empty_are_caches and isinstance(value, list | set | dict) and not value:
+            self.found.setdefault(path, EMPTY)
         elif not _is_cache(path, value):
             self._add_text(path, value, names)
         if _is_in_a_file(type(value).__module__):

@@ -23,6 +23,7 @@ from framefold.common._user_code import (
     Use,
     differing,
     facts,
+    facts_of,
     is_of_user,
     modules_used,
     of_code,
@@ -71,7 +72,7 @@ class Code:
             names = [(module.__name__, sorted(names)) for module, names in uses]
             return _made, (file.getvalue(), _PYTHON, names, facts(uses))
         digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
-        return _imported, (pickles.packed(self._value), digests, reason)
+        return _imported, (pickles.packed(self._value), digests, facts_of(self._value), reason)
 
 
 def sent(value: Any) -> Any:
@@ -162,21 +163,21 @@ def _made(
     return value
 
 
-def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
+def _imported(by_name: bytes, digests: Facts, expected: Facts, reason: str) -> Any:
     """What becomes of code that cannot be sent.
 
     Raises
     ------
     DifferentCodeError
-        If a module is not the same there.
+        If it is not the same there, or a module that it refers to.
     """
     value = pickle.loads(by_name)
-    for name, digest in digests.items():
-        if _digest(importlib.import_module(name)) != digest:
-            raise DifferentCodeError(
-                f"the module {name} is not the same in worker processes, and cannot be sent to "
-                f"them ({reason}); {_ANEW}"
-            )
+    modules = {name: _digest(importlib.import_module(name)) for name in digests}
+    for path in (*differing(facts_of(value), expected), *differing(modules, digests)):
+        raise DifferentCodeError(
+            f"{path} is not the same in worker processes, and cannot be sent to them ({reason}); "
+            f"{_ANEW}"
+        )
     return value
 
 
