@@ -65,6 +65,41 @@ def test_addresses_that_are_none(address):
         DaskJobExecutor.connect(address, client_kwargs={"timeout": 0.5})
 
 
+@pytest.mark.parametrize(
+    ("greeting", "said"),
+    [
+        (b"", "no Dask scheduler answers at {}"),
+        (b"HTTP/1.0 400 Bad Request\r\n\r\n", "what answers at {} is no Dask scheduler"),
+        (bytes(8), "what answers at {} is no Dask scheduler"),
+    ],
+)
+def test_what_listens_is_no_scheduler(greeting, said):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet():
+            with server.accept()[0] as connection:
+                connection.sendall(greeting)
+                ended.wait(20)
+
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        ended = threading.Event()
+        greeter = threading.Thread(target=greet)
+        greeter.start()
+        begin = time.monotonic()
+        try:
+            with pytest.raises(WorkerError, match=said.format(address)):
+                DaskJobExecutor.connect(address, client_kwargs={"timeout": "500ms"})
+            assert time.monotonic() - begin < 10
+        finally:
+            ended.set()
+            greeter.join()
+
+
+def test_certificates_that_are_missing():
+    with pytest.raises(InvalidArgumentError, match=r"pass client_kwargs=\{'security': "):
+        DaskJobExecutor.connect("tls://127.0.0.1:9", client_kwargs={"timeout": 0.5})
+
+
 def test_no_workers():
     with DaskJobExecutor.make_local({}, startup_timeout=0.5) as executor:
         ctx = ff.Context(executor=executor)

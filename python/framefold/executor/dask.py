@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import _thread
+import inspect
 import os
+import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
@@ -44,6 +46,8 @@ T = TypeVar("T")
 
 #: For how long messages to the scheduler of a local cluster wait for others, in seconds.
 INTERVAL = 0.001
+#: How much longer than its timeout a client may take to connect, in seconds.
+GREETING = 1.0
 
 
 class DaskJobExecutor(JobExecutor):
@@ -142,12 +146,26 @@ class DaskJobExecutor(JobExecutor):
         distributed = import_distributed()
         options = {"set_as_default": False, **(client_kwargs or {})}
         try:
-            client = _connected(distributed.Client, scheduler_uri, *args, **options)
+            within = _most_seconds(distributed.Client, scheduler_uri, *args, **options)
+            client = _connected(distributed.Client, scheduler_uri, *args, within=within, **options)
         except (OSError, TimeoutError) as error:
             raise WorkerError(
                 f"no Dask scheduler answers at {scheduler_uri} ({type(error).__name__}: {error}); "
                 f"see whether the address is right and `dask scheduler` is running there, or pass "
                 f"client_kwargs={{'timeout': …}} to wait longer"
+            ) from error
+        except (MemoryError, OverflowError, struct.error) as error:  # of what it took for lengths
+            raise WorkerError(
+                f"what answers at {scheduler_uri} is no Dask scheduler; see whether the address is "
+                f"right, and the port that of `dask scheduler`, not of its dashboard"
+            ) from error
+        except TypeError as error:
+            if "ssl_context" not in str(error):
+                raise
+            raise InvalidArgumentError(
+                f"connections to {scheduler_uri} need certificates, and there are none; pass "
+                f"client_kwargs={{'security': distributed.Security(tls_ca_file=…, "
+                f"tls_client_cert=…, tls_client_key=…)}}"
             ) from error
         except ValueError as error:
             raise InvalidArgumentError(
@@ -441,19 +459,38 @@ def cluster_spec(
     return spec
 
 
-def _connected(cls: Any, *args: Any, **options: Any) -> Client:
+def _most_seconds(cls: Any, *args: Any, **options: Any) -> float | None:
+    """How long a client that is made of these arguments may take to connect; None for any time."""
+    import dask
+
+    given = inspect.signature(cls).bind(*args, **options).arguments
+    timeout = given.get("timeout", dask.config.get("distributed.comm.timeouts.connect"))
+    return None if timeout is None else dask.utils.parse_timedelta(timeout, "s") + GREETING
+
+
+def _connected(cls: Any, *args: Any, within: float | None = None, **options: Any) -> Client:
     """A client; if it cannot connect, nothing is left of it.
 
     It would close itself as garbage: on any thread, such as that of the next client's event loop,
     which then cannot start, as the thread that starts it has the lock that closing takes.
+
+    Parameters
+    ----------
+    within
+        After how many seconds to raise TimeoutError. Dask's own limit does not hold while it waits
+        for the first message of what listens there.
     """
     client = cls.__new__(cls)
+    if within is not None:
+        client.start = partial(client.start, callback_timeout=within)
     try:
         client.__init__(*args, **options)
     except BaseException:
         with suppress(Exception):
             client.close()
         raise
+    finally:
+        client.__dict__.pop("start", None)
     return client
 
 
