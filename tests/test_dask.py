@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import threading
@@ -215,6 +216,36 @@ def test_a_task_on_the_only_thread_runs_on_its_own_cluster(inline):  # noqa: F81
         run = frames(inline), [Level()]
         assert_same(ctx.run_udf(*run), inline.run_udf(*run))
         assert client.submit(abs, -5).result(60) == 5
+
+
+def test_a_task_on_the_only_thread_waits_for_several_runs(inline):  # noqa: F811
+    data = np.arange(24.0).reshape(6, 2, 2)
+
+    def task():
+        def run(number):
+            return ctx.run_udf(dataset, Level(number), sync=False)
+
+        async def main():
+            levels = [await run(0), *await asyncio.gather(run(1), run(2))]
+            async with ctx.run_udf_iter(dataset, Level(3), sync=False) as steps:
+                async for results in steps:
+                    last = results
+            return [each["level"].data.tolist() for each in (*levels, last[0])]
+
+        with ff.Context.make_with("dask-integration") as ctx:
+            dataset = ctx.load("memory", data=data, num_partitions=3)
+            # The one that ends first does not take the thread from the other one.
+            runs = [ctx.run_udf_iter(dataset, Level(number)) for number in (4, 5)]
+            for steps in runs:
+                next(steps)
+            interleaved = [list(steps)[-1][0]["level"].data.tolist() for steps in runs]
+            return asyncio.run(main()) + interleaved
+
+    expected = [(data.sum(axis=(1, 2)) + number).tolist() for number in range(6)]
+    with DaskJobExecutor.make_local(cluster_spec(1)) as executor:
+        tasks = [executor.client.submit(task, pure=False) for _ in range(2)]
+        assert [each.result(60) for each in tasks] == [expected] * 2
+        assert executor.client.submit(abs, -5).result(60) == 5
 
 
 @pytest.mark.parametrize(

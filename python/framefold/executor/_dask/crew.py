@@ -61,7 +61,8 @@ class DaskCrew(TaskCrew):
         #: Changes of parameters that are on their way.
         self._n_sending = 0
         self._feed: Feed | None = None
-        self._leave: Leave | None = None
+        #: From the thread that asks for the run, which may be another than the one that merges.
+        self._leave = Leave(self._client)
         scheduler: Any = self._client.scheduler
         self._address = scheduler.address
 
@@ -96,8 +97,7 @@ class DaskCrew(TaskCrew):
         try:
             self._end(complete)
         finally:
-            if self._leave is not None:
-                self._leave.end()
+            self._leave.end()
 
     def _end(self, complete: bool) -> None:
         if self._feed is None:
@@ -113,7 +113,6 @@ class DaskCrew(TaskCrew):
     def _start(self) -> None:
         run = self._run
         self.executor.check_open()
-        self._leave = Leave(self._client)
         wait_for_held(run.dataset, self._client, self.check)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
