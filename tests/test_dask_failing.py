@@ -27,6 +27,7 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
+import distributed
 from dask_cases import (
     assert_usable,
     connected,  # noqa: F401 - a fixture
@@ -45,6 +46,7 @@ from framefold.exceptions import (
     UDFRunCancelled,
     WorkerError,
 )
+from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
 
 if sys.platform != "linux":
@@ -314,6 +316,39 @@ def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
         local.executor._own.replace(address)
         assert eventually(lambda: address not in client.nthreads(), 20)
         assert eventually(lambda: local.executor.n_workers == 2, 20)
+
+
+def set_status(status, dask_worker):
+    """Pause a worker as Dask does, or let it go on."""
+    dask_worker.status = distributed.core.Status[status]
+
+
+def test_paused_workers(inline):  # noqa: F811
+    def pause_within(frame):
+        if frame == 5:
+            worker = distributed.get_worker()
+            worker.loop.add_callback(set_status, "paused", worker)
+            time.sleep(2.5)
+            worker.loop.add_callback(set_status, "running", worker)
+
+    with DaskJobExecutor.make_local(cluster_spec(2), startup_timeout=0.8) as executor:
+        client, ctx = executor.client, ff.Context(executor=executor)
+        client.wait_for_workers(2)
+        first, second = client.nthreads()
+        client.run(set_status, "paused")
+        with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused .*--memory-limit"):
+            ctx.run_udf(frames(inline), Numbers())
+        # Others do all of the work, and begin at once.
+        client.run(set_status, "running", workers=[second])
+        pid = client.run(os.getpid, workers=[second])[second]
+        begin = time.monotonic()
+        assert set(ctx.run_udf(frames(inline), PerFrame(abs))["pid"].data.tolist()) == {pid}
+        assert time.monotonic() - begin < 2
+        # What a worker has begun is waited for, and it may go on.
+        results = ctx.run_udf(frames(inline), [PerFrame(pause_within), Numbers()])
+        assert results[1]["number"].data.tolist() == list(range(40))
+        client.run(set_status, "running", workers=[first])
+        assert_usable(ctx)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

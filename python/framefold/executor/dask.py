@@ -73,9 +73,9 @@ class DaskJobExecutor(JobExecutor):
         tasks of others. If it takes longer, the run fails with
         :class:`~framefold.exceptions.WorkerTimeoutError`. Any time if None.
     startup_timeout
-        How many seconds to wait for workers where there are none, or where all are kept busy by
-        functions of runs that were ended; with a ``timeout``, also until a worker is ready for a
-        run.
+        How many seconds to wait for workers where there are none, or where all are paused or kept
+        busy by functions of runs that were ended; with a ``timeout``, also until a worker is ready
+        for a run.
     """
 
     def __init__(

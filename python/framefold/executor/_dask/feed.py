@@ -183,13 +183,16 @@ class Feed:
         if now < self._updated_at + POLL:
             return
         self._updated_at = now
+        scheduler: Any = self._client.scheduler
         async with asyncio.timeout(ANSWER):
             n_threads = await self._client.nthreads()
+            running = await scheduler.ncores_running()
         if self._ended:
             return
         for address, n in n_threads.items():
             if address not in self._workers:
                 self._workers[address] = WorkerState(address, n, is_near(address))
+            self._workers[address].is_paused = address not in running
         for address in [address for address in self._workers if address not in n_threads]:
             self._release_worker(self._workers.pop(address), blamed=True)
         for worker in [worker for worker in self._workers.values() if worker.needs_restart]:
@@ -199,7 +202,7 @@ class Feed:
                 worker.asked_at = now
                 self._start_coroutine(self._ask_what_it_does(worker))
         self._ask_workers()
-        self._check_workers(now)
+        await self._check_workers(now)
         # Workers that are about to come need no call.
         if self._was_usable or now > self._had_worker_at + POLL / 2:
             n_threads = sum(
@@ -216,19 +219,28 @@ class Feed:
         for worker in workers:
             if n_threads >= self._tasks.n_partitions:
                 break
-            if worker.state is Participation.IDLE:
+            if worker.state is Participation.IDLE and not worker.is_paused:
                 worker.state = Participation.PREPARING
                 n_threads += worker.n_threads
                 self._start_coroutine(self._prepare(worker))
         self._tasks.set_n_threads(n_threads)
 
-    def _check_workers(self, now: float) -> None:
+    async def _check_workers(self, now: float) -> None:
         """Fail if no worker can take part."""
         own, patience = self._executor._own, self._executor._startup_timeout
         states = {worker.state for worker in self._workers.values()}
         waited = now > self._had_worker_at + patience
-        if states & {Participation.IDLE, Participation.PREPARING, Participation.USABLE}:
+        there = [each for each in self._workers.values() if each.may_take_part]
+        if any(not worker.is_paused for worker in there):
             self._had_worker_at = now
+        elif there and waited:
+            asked = (busy_with(self._client, self._number, each.address) for each in there)
+            # What they have begun, they bring to an end.
+            if Busy.WITH_RUN not in await asyncio.gather(*asked):
+                raise messages.paused(self._names, list(self._workers.values()), patience)
+            self._had_worker_at = now
+        elif there:
+            pass  # they may go on
         elif states and any(worker.is_stuck for worker in self._workers.values()):
             raise messages.stuck(self._names, list(self._workers.values()), patience)
         elif states and not self._was_usable and (waited or not self._are_awaited(own)):

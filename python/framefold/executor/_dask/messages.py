@@ -28,12 +28,25 @@ def stuck(names: str, workers: list[WorkerState], seconds: float) -> WorkerError
     """For a cluster whose workers are kept busy by code that does not stop."""
     addresses = _listed([worker.address for worker in workers if worker.is_stuck])
     others = [worker for worker in workers if not worker.is_stuck]
-    reasons = f" Others cannot take part: {_reasons(others)}." if others else ""
-    return WorkerError(
-        f"no Dask worker is free for the run of {names}: for {seconds:g} seconds "
-        f"(startup_timeout), all threads of {addresses} were busy with functions that do not "
-        f"return, although what they belong to was ended or cancelled.{reasons} End these workers, "
-        f"and start others without --no-nanny: a nanny replaces such a worker"
+    return _not_free(
+        names,
+        seconds,
+        f"all threads of {addresses} were busy with functions that do not return, although what "
+        f"they belong to was ended or cancelled.{_others(others)} End these workers, and start "
+        f"others without --no-nanny: a nanny replaces such a worker",
+    )
+
+
+def paused(names: str, workers: list[WorkerState], seconds: float) -> WorkerError:
+    """For a cluster whose workers begin no tasks, as they use much memory."""
+    addresses = _listed([worker.address for worker in workers if worker.may_take_part])
+    others = [worker for worker in workers if not worker.may_take_part]
+    return _not_free(
+        names,
+        seconds,
+        f"{addresses} were paused by Dask, as they use most of the memory that they may."
+        f"{_others(others)} Start workers with --memory-limit 0, as files that are mapped into "
+        f"memory count; or open data sets with io_backend='buffered'",
     )
 
 
@@ -76,6 +89,17 @@ def broken(names: str, address: str, error: Exception) -> WorkerError:
         f"a task of the run of {names} failed on the Dask worker at {address}, not in user code: "
         f"{type(error).__name__}: {error}"
     )
+
+
+def _not_free(names: str, seconds: float, why: str) -> WorkerError:
+    return WorkerError(
+        f"no Dask worker is free for the run of {names}: for {seconds:g} seconds "
+        f"(startup_timeout), {why}"
+    )
+
+
+def _others(workers: list[WorkerState]) -> str:
+    return f" Others cannot take part: {_reasons(workers)}." if workers else ""
 
 
 def _reasons(workers: list[WorkerState]) -> str:

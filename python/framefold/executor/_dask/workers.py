@@ -120,6 +120,8 @@ class WorkerState:
     number: int = field(default_factory=itertools.count().__next__)
     #: Whether it works on a CUDA device, as far as is known.
     has_device: bool = False
+    #: Whether it begins no tasks for now, as it uses much memory.
+    is_paused: bool = False
 
     @property
     def title(self) -> str:
@@ -127,10 +129,15 @@ class WorkerState:
         return f"the Dask worker at {self.address}"
 
     @property
+    def may_take_part(self) -> bool:
+        """Whether it takes part, or may do so later."""
+        return self.state not in (Participation.EXCLUDED, Participation.GONE)
+
+    @property
     def takes_part(self) -> bool:
         """Whether it gets partitions, now or soon."""
         would = self.state in (Participation.PREPARING, Participation.USABLE)
-        return would and not (self.is_late or self.needs_restart)
+        return would and not (self.is_late or self.needs_restart or self.is_paused)
 
     def n_to_do(self, now: float, seconds: float | None) -> float:
         """How many partitions it has not processed yet, from the time since its last batch.
