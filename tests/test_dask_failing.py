@@ -243,19 +243,20 @@ def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F
 
     async def late(*arguments):
         begun.set()
-        # Longer than the end of a run waits for what is under way.
         await asyncio.sleep(1.5)
         told = await scatter(*arguments)
         sent.set()
         return told
 
     monkeypatch.setattr(dask_client, "scatter_to_workers", late)
+    monkeypatch.setattr("framefold.executor._dask.feed.PATIENCE", 20.0)
     steps = local.run_udf_iter(frames(local), Sums(offset=np.full(100_000, 3.0)))
     closer = threading.Thread(target=lambda: (begun.wait(20), steps.close()))
     closer.start()
     with pytest.raises(UDFRunCancelled):
         next(steps)
     closer.join()
+    assert not sent.is_set()
     assert sent.wait(20)
     assert_usable(local)
 

@@ -127,6 +127,8 @@ class Feed:
         # Workers without a batch may still process one that was given to another worker.
         idle = [] if complete else [h.address for h in asked if h.address not in busy]
         self._resources.close()
+        for worker in self._workers.values():
+            worker.set_gone()
         self.merged()
         if self._client.status == "running":
             leaving = asyncio.get_running_loop().create_task(self._leave(busy, idle))
@@ -326,8 +328,7 @@ class Feed:
             As for :meth:`_reassign`; a partition is to blame only if it is certain which one.
         """
         worker.state = Participation.GONE
-        if not worker.gone.done():
-            worker.gone.set_result(None)
+        worker.set_gone()
         for batch in list(worker.batches):
             alone = len(batch.indices) == 1 and batch.future.status != "finished"
             self._reassign(worker, batch, lost=lost, blamed=blamed and alone)

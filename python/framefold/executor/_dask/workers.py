@@ -101,7 +101,7 @@ class WorkerState:
     #: Whether that is what it is kept busy with.
     is_stuck: bool = False
     run: Any = None
-    #: Done when it leaves, or is asked once more.
+    #: Done when it leaves, is asked once more, or the run ends.
     gone: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -157,6 +157,11 @@ class WorkerState:
             # It has not come back, so it is not quite done.
             left -= max(0.0, min(done, len(batch.indices) - 0.5))
         return left
+
+    def set_gone(self) -> None:
+        """Wait no more for data that are on their way to it."""
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     def done_with(self, batch: Batch, now: float) -> None:
         """A batch came back."""
