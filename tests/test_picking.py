@@ -248,11 +248,19 @@ def test_small_data_are_an_array(ds, data):
         np.array(ds, copy=False)
 
 
-def test_large_data_are_no_array(ctx, tmp_path):
+def test_large_data_are_no_array_but_have_partitions(ctx, tmp_path):
     path = tmp_path / "large.npy"
-    np.lib.format.open_memmap(path, "w+", np.uint8, (1025, 1024, 1024)).flush()
+    np.lib.format.open_memmap(path, "w+", np.uint8, (2, 1024, 1024, 1024)).flush()
+    ds = ctx.open(path)
     with pytest.raises(LimitError, match=r"one array; take a part.*of 1073741824"):
-        np.asarray(ctx.open(path))
+        np.asarray(ds)
+    with pytest.raises(LimitError, match=r"^dataset\[…\]: 2048 frames .* that returns less$"):
+        ds[:]
+    partitions = list(ds.get_partitions())
+    assert len(partitions) == ds.get_num_partitions()
+    assert sum(part.get_frame_count() for part in partitions) == 2048
+    assert max(part.get_frame_count() for part in partitions) <= 64
+    assert next(partitions[-1].get_tiles()).sum() == 0
 
 
 @pytest.mark.parametrize("position", [(), (2, 3)])

@@ -51,7 +51,7 @@ impl Pick {
             job.n_selected(),
             self.max_bytes
         ))
-        .with_hint("select fewer positions with a ROI, or raise the limit"))
+        .with_hint("select fewer positions, or run a function that returns less"))
     }
 }
 

@@ -157,9 +157,9 @@ def _plan(
     dataset: DataSet,
     positions: npt.NDArray[np.intp] | None,
     corrections: CorrectionSet | None,
-    kernel: tuple[str, str] = ("pick", "PickUDF"),
+    kernel: tuple[str, str] = ("pick", "dataset[…]"),
 ) -> _engine.Plan:
-    """That of a run of a built-in function, which stands above: of its kernel."""
+    """That of a run of a built-in function, which stands above: of its kernel, under a name."""
     dataset._check_files()
     _, frames = dataset._corrected(corrections, positions)
     udf = _engine.NativeUdf(*kernel, {}, tuple(dataset.shape.sig))
@@ -168,7 +168,9 @@ def _plan(
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:
     """See :meth:`DataSet.get_partitions`."""
-    for number, (start, stop) in enumerate(_plan(dataset, None, None).partitions()):
+    # Those of a function whose results are small: what is read is up to who loops over them.
+    plan = _plan(dataset, None, None, ("sum_sig", "SumSigUDF"))
+    for number, (start, stop) in enumerate(plan.partitions()):
         yield Partition(dataset, number, start, stop)
 
 
