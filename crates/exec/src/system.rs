@@ -38,13 +38,20 @@ fn of_the_machine(root: &Path) -> u64 {
 
 /// What the group of that path and those around it have left.
 fn of_groups(root: &Path, path: &str, newer: bool) -> u64 {
-    let (base, most, used, idle) = match newer {
-        true => ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    let (base, most, used, cached, not_written) = match newer {
+        true => (
+            "sys/fs/cgroup",
+            "memory.max",
+            "memory.current",
+            ["inactive_file", "active_file"],
+            ["file_dirty", "file_writeback"],
+        ),
         false => (
             "sys/fs/cgroup/memory",
             "memory.limit_in_bytes",
             "memory.usage_in_bytes",
-            "total_inactive_file",
+            ["total_inactive_file", "total_active_file"],
+            ["total_dirty", "total_writeback"],
         ),
     };
     let base = root.join(base);
@@ -55,8 +62,13 @@ fn of_groups(root: &Path, path: &str, newer: bool) -> u64 {
         // Without a limit it says `max`.
         let Some((most, used)) = number(most).zip(number(used)) else { continue };
         let stat = read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        // Pages of files that no process uses any more are given back.
-        let used = used.saturating_sub(number_of(&stat, idle).unwrap_or(0));
+        let sum = |names: [&str; 2]| {
+            let numbers = names.map(|name| number_of(&stat, name).unwrap_or(0));
+            numbers.into_iter().fold(0, u64::saturating_add)
+        };
+        // The system drops pages of files when it needs memory, those in use as well, but for what
+        // the disk has not got yet.
+        let used = used.saturating_sub(sum(cached).saturating_sub(sum(not_written)));
         left = left.min(most.saturating_sub(used));
     }
     left
@@ -96,6 +108,9 @@ mod tests {
         assert_eq!(left(), 20000);
         write("sys/fs/cgroup/a/memory.stat", "anon 20000\ninactive_file 5000\n");
         assert_eq!(left(), 25000);
+        let cached = "inactive_file 5000\nactive_file 4000\nfile_dirty 300\nfile_writeback 20\n";
+        write("sys/fs/cgroup/a/memory.stat", cached);
+        assert_eq!(left(), 20000 + 8680);
         write("sys/fs/cgroup/a/b/memory.max", "2000\n");
         assert_eq!(left(), 1000);
 
@@ -106,5 +121,12 @@ mod tests {
         assert_eq!(left(), 0);
         write("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 3");
         assert_eq!(left(), 3);
+        let cached =
+            "total_inactive_file 30\ntotal_active_file 20\ntotal_dirty 5\ntotal_writeback 1";
+        write("sys/fs/cgroup/memory/memory.stat", cached);
+        assert_eq!(left(), 44);
+        // Groups that have nothing to do with memory.
+        write("proc/self/cgroup", "5:cpu,cpuacct:/elsewhere\n4:pids:/a\n");
+        assert_eq!(left(), 700 << 10);
     }
 }
