@@ -84,8 +84,10 @@ impl Scratch {
 }
 
 fn too_large(len_bytes: usize) -> Error {
-    Error::limit(format!("there is no memory for a tile of {len_bytes} bytes"))
-        .with_hint("run with fewer workers, or check the shape of the data set")
+    Error::limit(format!("there is no memory for a tile of {len_bytes} bytes")).with_hint(
+        "run with fewer workers, cut the data set into more partitions (num_partitions) if a \
+             function takes whole ones, or check the shape of the data set",
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! Whether the results of a run can be held in memory at all.
+//! Whether the results of a run can be held in memory at all, and tiles of how many workers beside them.
 
-use super::{explain, saturating_u64};
-use framefold_core::{BufferDecl, Error, JobMeta, Result, Udf, memory};
+use super::{FrameSize, Plan, explain, formats, saturating_u64};
+use framefold_core::{
+    BufferDecl, BufferUse, Error, JobMeta, Partition, Result, SigSlice, Udf, memory,
+};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Refuses a run whose merged results the system has no memory for.
@@ -44,4 +47,58 @@ pub(super) fn check(
         largest.1
     ))
     .with_hint("select fewer positions with a ROI, or check the shape of the data set"))
+}
+
+impl Plan {
+    /// How many of `wanted` workers of this process there is memory for; one, if for none.
+    ///
+    /// Each may ask for its tile before the others have written into theirs. The system would grant
+    /// all of them the same memory then, and end the process when they write.
+    pub(crate) fn workers_that_fit(&self, wanted: usize) -> usize {
+        let of_results = self.udfs.iter().flat_map(|planned| {
+            let held = planned.buffers.iter().filter(|d| !planned.to_sink.contains(&d.name));
+            held.map(|decl| decl.len_bytes(self.dataset.shape(), self.n_selected()))
+        });
+        let of_results = of_results.fold(0, u64::saturating_add);
+        let of_worker = self.tile_bytes().saturating_add(self.partial_bytes()).max(1);
+        let all = of_worker.saturating_mul(saturating_u64(wanted)).saturating_add(of_results);
+        if memory::fits(all) {
+            return wanted;
+        }
+        let n = memory::left().saturating_sub(of_results) / of_worker;
+        usize::try_from(n).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
+    }
+
+    /// The largest tile, in all dtypes that are made of it.
+    fn tile_bytes(&self) -> u64 {
+        let depth = saturating_u64(self.tiling.depth().min(self.longest()));
+        let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();
+        if let FrameSize::Sparse(bytes) = FrameSize::of(&self.dataset, &formats) {
+            return depth.saturating_mul(bytes);
+        }
+        let native = self.source().info().dtype.dtype;
+        let mut sizes: BTreeSet<_> = self.udfs.iter().map(|planned| planned.input_dtype).collect();
+        let lent = formats::lends(&self.dataset) && self.roi.is_none();
+        if lent {
+            sizes.remove(&native)
+        } else {
+            sizes.insert(native)
+        };
+        let sizes: usize = sizes.into_iter().map(framefold_core::DType::size).sum();
+        let cells = self.tiling.slices().iter().map(SigSlice::len).max().unwrap_or(0);
+        depth.saturating_mul(saturating_u64(cells)).saturating_mul(saturating_u64(sizes))
+    }
+
+    /// The largest partial result.
+    fn partial_bytes(&self) -> u64 {
+        let buffers = self.udfs.iter().flat_map(|planned| &planned.buffers);
+        let partial = buffers.filter(|decl| decl.usage != BufferUse::ResultOnly);
+        let sizes = partial.map(|decl| decl.len_bytes(self.dataset.shape(), self.longest()));
+        sizes.fold(0, u64::saturating_add) / saturating_u64(self.bands.len()).max(1)
+    }
+
+    /// The number of frames of the longest partition.
+    fn longest(&self) -> usize {
+        self.cuts.iter().map(Partition::n_frames).max().unwrap_or(0)
+    }
 }

@@ -3,12 +3,14 @@
 use crate::differential::{EXECUTORS, bits, run_on};
 use framefold_core::{
     Accumulator, BufferDecl, DType, Dataset, InputDType, JobMeta, Merger, Method, NativeArray,
-    Partition, Requirements, Result, RunMeta, SourceInfo, TypedVec, Udf,
+    Partition, Requirements, Result, RunMeta, SourceInfo, TypedVec, Udf, memory,
 };
-use framefold_exec::{Executor, Plan, PlanOptions};
+use framefold_exec::{Cancel, Driver, Executor, Plan, PlanOptions, Silent, WorkerScope};
 use framefold_kernels::Sum;
 use framefold_testkit::{MemoryOptions, MemorySource};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A sum with other requirements.
 #[derive(Default)]
@@ -158,4 +160,37 @@ fn results_do_not_depend_on_the_depth() {
     for executor in EXECUTORS {
         assert_eq!(run(executor, Some(32)), whole, "{executor:?}");
     }
+}
+
+/// Counts the threads of a run.
+#[derive(Default)]
+struct Threads(AtomicUsize);
+
+impl WorkerScope for Threads {
+    fn thread(&self, work: &mut dyn FnMut()) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        work();
+    }
+}
+
+#[test]
+fn no_more_threads_work_than_there_is_memory_for_their_tiles() {
+    // A tile of 16 frames takes 8 MiB as F64, and results take half a MiB.
+    let threads = |most| {
+        let sum = Sum { dtype: DType::F64 };
+        let (method, input) = (Some(Method::Partition), Some(DType::F64));
+        let udf: Arc<dyn Udf> = Arc::new(Wishes { sum, method, input, ..Wishes::default() });
+        let options = PlanOptions { num_partitions: Some(4), ..PlanOptions::default() };
+        let plan = Arc::new(Plan::try_new(&dataset().unwrap(), vec![udf], None, &options).unwrap());
+        let threads = Arc::new(Threads::default());
+        let (executor, scope) = (Executor::Threads(NonZeroUsize::new(4)), Some(threads.clone()));
+        let scope = scope.map(|scope| scope as Arc<dyn WorkerScope>);
+        let driver = || Driver::try_new(&plan, executor, Cancel::new(), scope, None);
+        let mut driver = memory::within(most, driver).unwrap();
+        driver.run(&mut Silent).unwrap();
+        assert_eq!(driver.results().n_merged(), 4);
+        threads.0.load(Ordering::Relaxed)
+    };
+    let found = [1 << 20, 17 << 20, 18 << 20, 34 << 20, 35 << 20].map(threads);
+    assert_eq!(found, [1, 1, 2, 3, 4]);
 }
