@@ -204,7 +204,8 @@ fn partitions_are_merged_in_pieces_where_rows_follow_from_frames() {
         assert_eq!(valid_sums(driver.results()), (0..N_FRAMES).map(sum).collect::<Vec<_>>());
         let rows: Vec<usize> = pieces.rows.iter().cloned().flatten().collect();
         assert_eq!(rows, (0..N_FRAMES).collect::<Vec<_>>());
-        assert!(pieces.rows.len() > 2, "{:?} are merged at a time", pieces.rows);
+        // They end where frames had arrived, or where partitions do.
+        assert!((3..=6).contains(&pieces.rows.len()), "{:?} are merged at a time", pieces.rows);
         let ends = pieces.rows.iter().map(|rows| rows.end).collect::<Vec<_>>();
         assert_eq!(pieces.valid, ends, "what is merged is valid, and nothing else");
         assert_eq!(pieces.lasting, ends);

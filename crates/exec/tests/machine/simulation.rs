@@ -409,6 +409,17 @@ fn large_results_wait_in_small_numbers() {
 }
 
 #[test]
+fn the_time_of_a_partition_is_a_moving_average() {
+    let mut schedule = Schedule::<(), ()>::new(0..3, 1);
+    assert_eq!(schedule.seconds(), None);
+    for (index, (seconds, average)) in [(4.0, 4.0), (2.0, 3.4), (0.0, 2.38)].into_iter().enumerate()
+    {
+        schedule.finished(index, (), 1, seconds);
+        assert!((schedule.seconds().unwrap() - average).abs() < 1e-12, "{:?}", schedule.seconds());
+    }
+}
+
+#[test]
 fn as_many_wait_as_a_host_lets_and_workers_are_woken_for_half_of_them() {
     let mut schedule = Schedule::<(), ()>::new(0..1000, 2);
     schedule.set_waiting(WAITING);
