@@ -24,6 +24,7 @@ import framefold as ff
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.pipelined import PipelinedExecutor
 from framefold.executor.processes import ProcessJobExecutor
+from framefold.run.roi import packed_roi, roi_mask
 from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
@@ -152,6 +153,56 @@ def test_memory_of_partial_results_is_bounded_though_they_grow():
             mapped.append(sum(int(end, 16) - int(start, 16) for start, end in places))
         # One that is merged, those that may be made ahead, and the space of one that is smaller.
         assert max(mapped) <= 5 * (40 << 18)
+
+
+class OwnMemory(UDF):
+    """The bytes that the process has for itself."""
+
+    def get_result_buffers(self):
+        return {
+            "bytes": self.buffer("nav", dtype="float64"),
+            "n": self.buffer("nav", dtype="int64"),
+        }
+
+    def process_frame(self, frame):
+        self.results.n[:] = np.count_nonzero(self.meta.roi)
+        with open("/proc/self/status") as status:
+            (line,) = (line for line in status if line.startswith("RssAnon:"))
+        self.results.bytes[:] = int(line.split()[1]) << 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_positions_that_are_not_selected_take_no_memory_of_workers(executor, tmp_path):
+    if executor == "dask":
+        pytest.importorskip("distributed", reason="distributed is not installed")
+    path = tmp_path / "scan.raw"
+    with path.open("wb") as file:
+        file.truncate(1 << 28)
+    with ff.Context.make_with(executor, cpus=1) as ctx:
+        taken = []
+        for nav in ((4, 4), (1 << 14, 1 << 14)):
+            n_frames = nav[0] * nav[1]
+            frame = {"sig_shape": ((1 << 28) // n_frames,), "dtype": "uint8"}
+            ds = ctx.load("raw", path, nav_shape=nav, **frame)
+            result = ctx.run_udf(ds, OwnMemory(), roi=[(1, 2), (3, 1)])
+            assert result["n"].raw_data.tolist() == [2, 2]
+            taken.append(result["bytes"].raw_data.max())
+    # Once for the mask of the large scan would be 256 MiB.
+    assert taken[1] - taken[0] < 64 << 20
+
+
+@pytest.mark.parametrize("n_selected", [0, 1, 3, 100, 945])
+def test_masks_arrive_as_they_were_sent(n_selected):
+    mask = np.zeros(945, bool)
+    mask[np.random.default_rng(n_selected).permutation(945)[:n_selected]] = True
+    mask = mask.reshape(35, 27)
+    sent = packed_roi(mask)
+    assert (sent.positions is None) == (n_selected > 14)
+    found = roi_mask(sent, (35, 27))
+    assert found.dtype == bool
+    assert np.array_equal(found, mask)
+    assert found.flags.writeable
 
 
 def test_workers_are_set_up(inline, tmp_path):

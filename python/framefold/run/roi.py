@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,31 @@ from framefold.common import _memory
 from framefold.common._masked import refuse_masked
 from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError, LimitError
+
+
+class PackedROI(NamedTuple):
+    """A mask as it is sent to other processes: flat positions, or a bit for each of the scan."""
+
+    positions: npt.NDArray[np.intp] | None
+    bits: npt.NDArray[np.uint8] | None
+
+    def mask(self, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+        """The mask. Of few positions, it takes memory where they are, and nowhere else."""
+        if self.positions is None:
+            assert self.bits is not None
+            return np.unpackbits(self.bits, count=prod(nav)).view(np.bool_).reshape(nav)
+        mask = _mask(nav, False)
+        mask.reshape(-1)[self.positions] = True
+        return mask
+
+
+def packed_roi(mask: npt.NDArray[np.bool_] | None) -> PackedROI | None:
+    """A mask in few bytes, of which :func:`roi_mask` makes the same one again."""
+    if mask is None:
+        return None
+    if np.count_nonzero(mask) * np.dtype(np.intp).itemsize < mask.size // 8:
+        return PackedROI(np.flatnonzero(mask), None)
+    return PackedROI(None, np.packbits(mask))
 
 
 def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
@@ -26,7 +51,7 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
         ``np.where`` returns, or an integer; or a list of coordinates (tuples or lists) or of
         ``(coordinates, bool)``. The first entry of a
         list of the latter decides what all others are: the opposite. Lists in a list are the rows
-        of an array, if they fit.
+        of an array, if they fit. Or what :func:`packed_roi` made of a mask.
     nav
         The navigation axes.
 
@@ -39,6 +64,8 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
     if roi is None:
         return None
+    if isinstance(roi, PackedROI):
+        return roi.mask(nav)
     if _is_numpy_index(roi):
         mask = _from_index(roi, nav)
     elif isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):

@@ -19,6 +19,7 @@ from framefold.executor._wire import code
 from framefold.executor._wire.failures import cannot_be_sent
 from framefold.executor._wire.pickles import packed
 from framefold.run.plan import Run, plan_run
+from framefold.run.roi import packed_roi
 from framefold.udf.engine.changes import Version, Versions
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
         contents = {
             "dataset": dataset,
             "udfs": [recipe(udf) for udf in udfs],
-            "roi": run.roi,
+            "roi": packed_roi(run.roi),
             "corrections": run.corrections,
             "backends": run.backends,
             "cuts": run.cuts,
