@@ -19,6 +19,7 @@ from sample_udfs import Level
 import framefold as ff
 from framefold.exceptions import FramefoldError, InvalidArgumentError, UDFRunCancelled
 from framefold.executor import auto
+from framefold.executor._wire import pickles
 from framefold.executor.auto import AutoJobExecutor
 from framefold.udf import UDF
 from framefold.warnings import ThreadsInsteadWarning
@@ -337,6 +338,20 @@ def test_what_workers_cannot_make_stays_here_with_a_warning(warm, dataset):
         results = warm.run_udf(dataset, Asking(Opening()))
     assert_right(results, dataset)
     assert not in_workers(results).any()
+
+
+def test_workers_that_cannot_open_what_they_share_are_done_without(warm, dataset):
+    class Crowded(Slow):
+        def __init__(self, here):
+            UDF.__init__(self, here=here)
+
+        def process_frame(self, frame):
+            if os.getpid() != self.params.here and self.meta.slice.origin[0] > N_FRAMES // 2:
+                raise pickles.OpenFilesError("there are too many")
+            super().process_frame(frame)
+
+    with pytest.warns(ThreadsInsteadWarning, match="there are too many"):
+        assert_right(warm.run_udf(dataset, Crowded(os.getpid())), dataset)
 
 
 def test_workers_that_do_not_start(ctx, dataset, eager, monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import mmap
 import os
 import pickle
 import resource
@@ -105,6 +107,22 @@ def test_forks_end_with_a_worker_that_is_killed(tmp_path):
 def test_too_much_memory_to_share():
     with pytest.raises(LimitError, match="memory to share with other processes cannot be had"):
         pickles.allocate(1 << 62)
+
+
+def test_too_few_descriptors_for_memory_to_share(monkeypatch):
+    def refused(*_args, **_options):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with pytest.raises(LimitError, match=r"\(Too many open files\); raise .*`ulimit -n`"):
+        pickles.allocate(1)
+    monkeypatch.undo()
+    descriptor = pickles.allocate(1)
+    monkeypatch.setattr(mmap, "mmap", refused)
+    with pytest.raises(LimitError, match="ulimit -n"):
+        pickles.mapped(descriptor, 1, private=False, keep=True)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.close(descriptor)
 
 
 def test_a_limit_on_files_holds_for_shared_memory(ctx):

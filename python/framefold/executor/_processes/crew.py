@@ -227,7 +227,8 @@ class AutoCrew(ProcessCrew):
         except FileChangedError:
             raise
         except Exception as error:
-            if self._alone or not (isinstance(error, NotStartedError) or self._tasks.not_planned):
+            without_workers = isinstance(error, NotStartedError | pickles.OpenFilesError)
+            if self._alone or not (without_workers or self._tasks.not_planned):
                 raise
             self._go_on_alone(error)
             return None

@@ -7,7 +7,6 @@ it merged.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections import deque
 from typing import Any
@@ -60,11 +59,7 @@ class Slots:
             replaced = self._free.pop()
             del self._memory[replaced]
         descriptor = pickles.allocate(size)
-        try:
-            memory = pickles.mapped(os.dup(descriptor), size, private=False)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        memory = pickles.mapped(descriptor, size, private=False, keep=True)
         self._number += 1
         self._memory[self._number] = memory
         return self._number, [descriptor], replaced

@@ -7,6 +7,7 @@ that gets the descriptor; arrays on the other side lie in the mapping itself.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import mmap
 import os
@@ -31,6 +32,10 @@ ALIGNMENT = 64
 Bytes = npt.NDArray[np.uint8]
 #: Where arrays are in a piece of shared memory: first byte and number of bytes of each.
 Places = list[tuple[int, int]]
+
+
+class OpenFilesError(LimitError):
+    """No memory can be shared, as too many files are open: one process alone can do without."""
 
 
 def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
@@ -182,6 +187,12 @@ def check_available(len_bytes: int) -> None:
 
 
 def _too_much(len_bytes: int, error: OSError | None = None) -> LimitError:
+    if error is not None and error.errno in (errno.EMFILE, errno.ENFILE):
+        return OpenFilesError(
+            f"memory to share with other processes takes a file descriptor, and there is none left "
+            f"({error.strerror}); raise the limit of open files (`ulimit -n`), or use the executor "
+            f"'threads'"
+        )
     reason = "" if error is None else f" ({error.strerror})"
     return LimitError(
         f"{len_bytes} bytes of memory to share with other processes cannot be had{reason}; use "
@@ -208,8 +219,10 @@ def write(descriptor: int, arrays: Sequence[memoryview], places: Places) -> None
             rest = rest[written:]
 
 
-def mapped(descriptor: int, len_bytes: int, *, private: bool) -> Bytes:
-    """The memory behind a descriptor, which is closed; ``private`` keeps changes to oneself.
+def mapped(descriptor: int, len_bytes: int, *, private: bool, keep: bool = False) -> Bytes:
+    """The memory behind a descriptor; ``private`` keeps changes to oneself.
+
+    The descriptor is closed, unless it is to be kept and there was no error.
 
     Raises
     ------
@@ -218,11 +231,13 @@ def mapped(descriptor: int, len_bytes: int, *, private: bool) -> Bytes:
     """
     try:
         access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-        return np.frombuffer(mmap.mmap(descriptor, max(1, len_bytes), access=access), np.uint8)
+        memory = mmap.mmap(descriptor, max(1, len_bytes), access=access)
     except OSError as error:
-        raise _too_much(len_bytes, error) from error
-    finally:
         os.close(descriptor)
+        raise _too_much(len_bytes, error) from error
+    if not keep:
+        os.close(descriptor)
+    return np.frombuffer(memory, np.uint8)
 
 
 def loads(data: bytes, memory: Bytes | None, places: Places) -> Any:
