@@ -36,13 +36,16 @@ export function statistics(values: Plane): Statistics {
     return { min, max, smallestPositive: positive === Infinity ? NaN : positive, n, mean: sum / n };
 }
 
+/** The golden ratio less 1: its multiples are spread evenly, and keep step with no rows or columns. */
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
+
 /** Sorted values, all of them or evenly thinned out. */
 export function sorted(values: Plane): Float64Array {
-    const step = Math.max(1, Math.ceil(values.length / MOST_SORTED));
-    const kept = new Float64Array(Math.ceil(values.length / step));
+    const all = values.length <= MOST_SORTED;
+    const kept = new Float64Array(all ? values.length : MOST_SORTED);
     let n = 0;
-    for (let i = 0; i < values.length; i += step) {
-        const value = values[i]!;
+    for (let i = 0; i < kept.length; i++) {
+        const value = values[all ? i : Math.floor(((i * GOLDEN) % 1) * values.length)]!;
         if (value - value === 0) kept[n++] = value;
     }
     return kept.subarray(0, n).sort();
