@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from browser_cases import drive, viewer
+from canvas_pixels import check, tables
+from test_view_browser import assert_bars
 
 pytestmark = pytest.mark.usefixtures("one_browser")
 
@@ -33,3 +35,23 @@ def test_percentiles_are_of_all_columns(tmp_path: Path) -> None:
     display = seen(tmp_path, frame, LINEAR)["shown"][0]["display"]
     expected = np.percentile(frame, [display["from"], display["to"]])
     assert [display["low"], display["high"]] == pytest.approx(expected, abs=0.01)
+
+
+def test_integers_that_differ_by_less_than_double_precision_has(tmp_path: Path) -> None:
+    frame = np.full((24, 20), 2**64 - 1, np.uint64)
+    frame[3, 4] -= 9
+    found = seen(tmp_path, frame, LINEAR, LOG)
+    assert found["limits"] == ["translate(0.00 0)", "translate(256.00 0)"]
+    assert found["bars"].startswith("M0.00 ")
+
+
+def test_infinite_values(tmp_path: Path) -> None:
+    frame = np.random.default_rng(9).uniform(0, 9, (24, 20))
+    places = [(2, 3), (4, 5), (6, 7)]
+    for place, value in zip(places, [np.inf, -np.inf, np.nan], strict=True):
+        frame[place] = value
+    found = seen(tmp_path, frame, LINEAR, places=places)
+    assert found["values"] == ["∞", "\N{MINUS SIGN}∞", "no data"]
+    assert_bars(found["bars"], frame[np.isfinite(frame)])
+    (shown,) = found["shown"]
+    check(shown, frame, shown["display"], tables()[shown["display"]["colormap"]])

@@ -116,7 +116,7 @@ export function toggle(words: string, title: string, pressed: boolean, onchange:
 
 /** A number in few digits, but in so many that it can be told from others that differ by `step`. */
 export function short(value: number, digits = 4, step = Infinity): string {
-    if (!Number.isFinite(value)) return "–";
+    if (!Number.isFinite(value)) return value === Infinity ? "∞" : value === -Infinity ? "−∞" : "–";
     const size = Math.abs(value);
     const decade = (of: number) => (of > 0 ? Math.floor(Math.log10(of)) : 0);
     // One digit more than the step has: it need not be round.

@@ -83,8 +83,12 @@ export function usable(low: number, high: number, scale: Scale, of: Statistics):
         if (!(high > 0)) high = of.max > 0 ? of.max : 1;
         if (!(low > 0)) low = of.smallestPositive < high ? of.smallestPositive : high * 1e-3;
     }
-    if (!(high > low)) high = low + (Math.abs(low) * 1e-6 || 1);
-    return [low, high];
+    return [low, above(low, high)];
+}
+
+/** `high` if it is above `low`, else a number that is, however large `low` is. */
+function above(low: number, high: number): number {
+    return high > low ? high : low + (Math.abs(low) * 1e-6 || 1);
 }
 
 export interface Histogram {
@@ -93,15 +97,15 @@ export interface Histogram {
     counts: Uint32Array;
 }
 
-/** How many values lie in each of `n` bins between the smallest and the largest. */
+/** How many values lie in each of `n` bins between the smallest and the largest; infinite ones lie in none. */
 export function histogram(values: Plane, of: Statistics, n = 128): Histogram {
     const counts = new Uint32Array(n);
     const from = of.min;
-    const to = of.max > of.min ? of.max : of.min + 1;
+    const to = above(from, of.max);
     const factor = n / (to - from);
     for (let i = 0; i < values.length; i++) {
-        const bin = Math.min(n - 1, Math.floor((values[i]! - from) * factor));
-        if (bin >= 0) counts[bin]!++;
+        const value = values[i]!;
+        if (value - value === 0) counts[Math.min(n - 1, Math.floor((value - from) * factor))]!++;
     }
     return { from, to, counts };
 }
