@@ -29,6 +29,19 @@ def noise(*shape: int) -> np.ndarray:
     return np.random.default_rng(7).normal(0, 0.05, shape)
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [1e6 + noise(24, 20), 1e300 * (2 + noise(24, 20)), 1e-300 * (2 + noise(24, 20))],
+    ids=["small differences", "large", "small"],
+)
+def test_colours_of_large_and_small_values(frame: np.ndarray, tmp_path: Path) -> None:
+    found = seen(tmp_path, frame, LINEAR, LOG)
+    for shown in found["shown"]:
+        display = shown["display"]
+        assert frame.min() <= display["low"] < display["high"] <= frame.max()
+        check(shown, frame, display, tables()[display["colormap"]])
+
+
 def test_percentiles_are_of_all_columns(tmp_path: Path) -> None:
     frame = np.random.default_rng(8).uniform(0, 1, (512, 512))
     frame[:, np.arange(512) % 4 != 0] += 100

@@ -28,12 +28,15 @@ export function greys(): Lut {
     return Uint8Array.from({ length: 768 }, (_, i) => Math.floor(i / 3));
 }
 
+/** The logarithm of `value / low`, also of large values with small differences. */
+export function logRatio(value: number, low: number): number {
+    const above = (value - low) / low;
+    return above < 1 ? Math.log1p(above) : Math.log(value) - Math.log(low);
+}
+
 /** Where a value lies between the limits, from 0 to 1, on the scale. */
 export function position(value: number, { low, high, scale, gamma }: Norm): number {
-    if (scale === "log") {
-        if (value <= low) return 0;
-        return Math.min(1, (Math.log(value) - Math.log(low)) / (Math.log(high) - Math.log(low)));
-    }
+    if (scale === "log") return value <= low ? 0 : Math.min(1, logRatio(value, low) / logRatio(high, low));
     const linear = Math.min(1, Math.max(0, (value - low) / (high - low)));
     if (scale === "sqrt") return Math.sqrt(linear);
     return scale === "power" ? linear ** gamma : linear;

@@ -1,7 +1,8 @@
 // Pictures by WebGL2: values as a texture of 32-bit floats, a colour map as another, the rest in the shader.
 
+import { logRatio } from "./colour.ts";
 import type { Lut, Norm } from "./colour.ts";
-import type { Picture } from "./decode.ts";
+import type { Picture, Plane } from "./decode.ts";
 import { isVector } from "./decode.ts";
 import type { Scale } from "./limits.ts";
 import type { Painter } from "./painter.ts";
@@ -27,7 +28,7 @@ interface Kind {
 const LINEAR = "clamp((value - low) / (high - low), 0.0, 1.0)";
 const SPREAD: Record<Scale, string> = {
     linear: LINEAR,
-    log: "value <= low ? 0.0 : clamp((log(value) - log(low)) / (log(high) - log(low)), 0.0, 1.0)",
+    log: "value <= low ? 0.0 : min(log1p((value - low) / lowest) / decades, 1.0)",
     sqrt: `sqrt(${LINEAR})`,
     power: `pow(${LINEAR}, gamma)`,
 };
@@ -77,7 +78,14 @@ uniform float height;
 uniform float low;
 uniform float high;
 uniform float gamma;
+uniform float lowest;
+uniform float decades;
 out vec4 colour;
+
+// Of small x, 1 + x has lost most digits.
+float log1p(float x) {
+    return x < 0.01 ? x * (1.0 - x * (0.5 - x / 3.0)) : log(1.0 + x);
+}
 
 float spread(float value) {
     return ${SPREAD[scale]};
@@ -98,6 +106,23 @@ void main() {
     if (any(lessThan(place, vec2(0.0))) || any(greaterThanEqual(place, whole))) return;
     vec2 first = place / stride;${means ? MEAN : ONE}${vectors ? VECTOR : NUMBER}
 }`;
+
+/** The largest absolute value that is finite. */
+function largest(planes: Plane[]): number {
+    let most = 0;
+    for (const plane of planes) {
+        for (let i = 0; i < plane.length; i++) {
+            const size = Math.abs(plane[i]!);
+            if (size > most && size < Infinity) most = size;
+        }
+    }
+    return most;
+}
+
+/** A power of 2 of about this size; rounding stays as it is where values are divided by it. */
+function powerOf2(size: number): number {
+    return size > 0 ? 2 ** Math.min(1000, Math.max(-1000, Math.floor(Math.log2(size)))) : 1;
+}
 
 function compiled(gl: WebGL2RenderingContext, kind: number, text: string): WebGLShader {
     const shader = gl.createShader(kind)!;
@@ -146,10 +171,12 @@ export class GlPainter implements Painter {
     private readonly table: WebGLTexture;
     private picture: Picture | undefined;
     private lut: Lut | undefined;
+    /** The lower limit of a logarithmic scale that the values were sent for. */
+    private low: number | undefined;
     /** Subtracted from values before they are rounded to 32 bits, so that small differences of large ones stay. */
-    private base = 0;
-    /** Logarithms want the values themselves. */
-    private fromBase = false;
+    private zero = 0;
+    /** Which values are divided by, a power of 2: those of 64 bits may be larger and smaller than those of 32. */
+    private unit = 1;
 
     constructor(private readonly gl: WebGL2RenderingContext) {
         this.values = this.texture();
@@ -167,8 +194,7 @@ export class GlPainter implements Painter {
         program.use();
         gl.activeTexture(gl.TEXTURE0);
         gl.bindTexture(gl.TEXTURE_2D, this.values);
-        const fromBase = norm.scale !== "log" && !isVector(picture);
-        if (this.picture !== picture || this.fromBase !== fromBase) this.upload(picture, fromBase);
+        this.upload(picture, norm);
         gl.activeTexture(gl.TEXTURE1);
         gl.bindTexture(gl.TEXTURE_2D, this.table);
         if (this.lut !== lut) {
@@ -183,8 +209,10 @@ export class GlPainter implements Painter {
         gl.uniform2f(program.at("whole"), view.cols, view.rows);
         gl.uniform2i(program.at("size"), picture.cols, picture.rows);
         gl.uniform1f(program.at("height"), gl.drawingBufferHeight);
-        gl.uniform1f(program.at("low"), norm.low - this.base);
-        gl.uniform1f(program.at("high"), norm.high - this.base);
+        gl.uniform1f(program.at("low"), this.sent(norm.low));
+        gl.uniform1f(program.at("high"), this.sent(norm.high));
+        gl.uniform1f(program.at("lowest"), norm.low / this.unit);
+        gl.uniform1f(program.at("decades"), logRatio(norm.high, norm.low));
         gl.uniform1f(program.at("gamma"), norm.gamma);
         gl.drawArrays(gl.TRIANGLES, 0, 3);
     }
@@ -221,18 +249,28 @@ export class GlPainter implements Painter {
         return texture;
     }
 
-    private upload(picture: Picture, fromBase: boolean): void {
+    /** A value as it is sent. */
+    private sent(value: number): number {
+        return value / this.unit - this.zero / this.unit;
+    }
+
+    /** Sends the values, unless they are there. Logarithms are of what lies above their lower limit. */
+    private upload(picture: Picture, { scale, low }: Norm): void {
         const { gl } = this;
+        const ofLow = scale === "log" && !isVector(picture);
+        if (this.picture === picture && this.low === (ofLow ? low : undefined)) return;
+        this.low = ofLow ? low : undefined;
         const n = picture.rows * picture.cols;
         const planes = picture.planes.length === 2 ? 2 : 1;
         const first = picture.planes[0]!;
-        this.base = fromBase ? (first.find((value) => value - value === 0) ?? 0) : 0;
-        this.fromBase = fromBase;
+        const finite = (value: number) => value - value === 0;
+        this.zero = ofLow ? low : isVector(picture) ? 0 : (first.find(finite) ?? 0);
+        this.unit = powerOf2(ofLow ? low : largest(picture.planes));
         const numbers = new Float32Array(n * planes);
         for (let plane = 0; plane < planes; plane++) {
             const values = picture.planes[plane]!;
             for (let i = 0; i < n; i++) {
-                const value = values[i]! - this.base;
+                const value = this.sent(values[i]!);
                 numbers[i * planes + plane] = Number.isNaN(value) ? NONE : Math.min(2.8e38, Math.max(-2.8e38, value));
             }
         }
