@@ -350,6 +350,9 @@ def test_coarse_pictures_of_a_slow_link(tmp_path: Path) -> None:
         found = drive("links.mjs", url=link, what="coarse", rate=400_000)
     assert found["errors"] == []
     assert len(found["shown"]) >= 2
+    # Exact pictures that are no burden to the link have all digits.
+    assert "f64" in found["exact"]
+    assert "f32" not in found["exact"]
     for shown in found["shown"]:
         picture, (detector,) = shown["picture"], shown["query"]["detector"]
         codes = np.frombuffer(base64.b64decode(picture["codes"]), np.uint8).reshape(64, 64)

@@ -84,6 +84,8 @@ if (wanted.what === "coarse") {
     });
     const where = await drawn(page, "scan");
     await drag(page, 40);
+    await exact(page);
+    found.exact = [...came.values()].filter(({ state }) => state === "exact").map(({ dtype }) => dtype);
     const taken = await page.evaluate(() => window.taken);
     found.shown = taken
         .filter(({ gen }) => came.get(gen)?.dtype === "u8")

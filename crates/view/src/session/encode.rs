@@ -1,6 +1,6 @@
 //! Pictures as bytes: as exact as the client wants them.
 //!
-//! `f32` and `f64` are the values. `u8` and `u16` are codes: the value is `offset + scale × code`, and the largest
+//! `f32` and `f64` are the values; where single precision would not do, `f32` is `f64`. `u8` and `u16` are codes: the value is `offset + scale × code`, and the largest
 //! code is "no data". Whole numbers whose range fits the codes come with `scale` 1 and are exact.
 
 use super::reply;
@@ -18,16 +18,43 @@ pub enum Precision {
     U8,
     /// Codes of two bytes.
     U16,
-    /// Single precision.
+    /// Single precision, where that is nearly what was computed.
     F32,
     /// As they were computed.
     F64,
 }
 
+/// The part of the range of values by which single precision may be off.
+const MOST_OFF: f64 = 1e-3;
+
+impl Precision {
+    /// Double precision in the place of single precision, if that would change a whole number, or one of the others by
+    /// more than a thousandth of their range: as of small differences of large values.
+    fn enough_for(self, values: &[f64]) -> Self {
+        if self != Precision::F32 {
+            return self;
+        }
+        let (low, high) = range(values);
+        let most = MOST_OFF * (high - low);
+        let kept = |value: f64| {
+            let single = f64::from(value as f32);
+            single == value || (value.fract() != 0.0 && (single - value).abs() <= most)
+        };
+        let kept = values.iter().all(|value| !value.is_finite() || kept(*value));
+        if kept { self } else { Precision::F64 }
+    }
+}
+
+/// The smallest and the largest of the finite values; with none, the other way round.
+fn range(values: &[f64]) -> (f64, f64) {
+    let finite = values.iter().copied().filter(|value| value.is_finite());
+    finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+}
+
 /// The binary message of a picture: `pane` is `scan` or `pattern`, `generation` that of the question.
 pub fn encode(picture: &Picture, pane: &str, generation: u64, precision: Precision) -> Vec<u8> {
     let values = &picture.values;
-    match precision {
+    match precision.enough_for(values) {
         Precision::U8 => {
             let codes = Codes::of(values, u8::MAX.into());
             message(picture, pane, generation, precision, codes.map(), values.len(), |out| {
@@ -45,7 +72,7 @@ pub fn encode(picture: &Picture, pane: &str, generation: u64, precision: Precisi
                 out.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
             })
         }
-        Precision::F64 => {
+        precision @ Precision::F64 => {
             message(picture, pane, generation, precision, (1.0, 0.0), 8 * values.len(), |out| {
                 out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             })
@@ -104,10 +131,8 @@ struct Codes {
 impl Codes {
     fn of(values: &[f64], no_data: u16) -> Self {
         let last = f64::from(no_data.saturating_sub(1));
-        let finite = values.iter().copied().filter(|value| value.is_finite());
-        let (low, high) = finite
-            .clone()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+        let mut finite = values.iter().copied().filter(|value| value.is_finite());
+        let (low, high) = range(values);
         if low > high {
             return Codes { scale: 1.0, offset: 0.0, last };
         }
@@ -115,7 +140,7 @@ impl Codes {
         let (low, high) = (low.clamp(-LARGEST, LARGEST), high.clamp(-LARGEST, LARGEST));
         let scale = ((high - low) / last).max(f64::MIN_POSITIVE);
         let whole = |value: f64| value.fract() == 0.0 && value.abs() < 2f64.powi(53);
-        let exact = scale <= 1.0 && finite.clone().all(whole);
+        let exact = scale <= 1.0 && finite.all(whole);
         Codes { scale: if exact { 1.0 } else { scale }, offset: low, last }
     }
 
@@ -181,8 +206,23 @@ mod tests {
         assert_eq!(header, expected);
         let values = [1.5, f64::NAN, -2.0].map(f64::to_le_bytes).concat();
         assert_eq!(bytes, values);
-        let (_, bytes) = sent(&[0.1], Precision::F32);
-        assert_eq!(bytes, 0.1_f32.to_le_bytes());
+        let (_, bytes) = sent(&[0.1, 0.2], Precision::F32);
+        assert_eq!(bytes, [0.1_f32, 0.2].map(f32::to_le_bytes).concat());
+    }
+
+    #[test]
+    fn single_precision_is_not_used_where_it_would_be_seen() {
+        let small = [1e6 + 0.01, 1e6 + 0.04, f64::NAN];
+        for values in [&small[..], &[16_777_217.0, 0.0], &[1e300, 0.5], &[0.1]] {
+            let (header, bytes) = sent(values, Precision::F32);
+            assert_eq!(header["dtype"], "f64");
+            let expected: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            assert_eq!(bytes, expected);
+        }
+        let fits = [f64::NAN, f64::INFINITY, 1e6 + 0.1, 7.3, 16_777_216.0];
+        for values in [&fits[..], &[], &[f64::NAN], &[0.5]] {
+            assert_eq!(sent(values, Precision::F32).0["dtype"], "f32");
+        }
     }
 
     #[test]

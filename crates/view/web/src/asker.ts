@@ -10,15 +10,16 @@ const PATIENCE_MS = 100;
 const MOST_PATIENCE_MS = 1500;
 /** Below this rate, pictures have 8 bits while the pointer moves. */
 const SLOW_BYTES_PER_S = 2e6;
-/** From this rate on, exact pictures have 64 bits. */
+/** From this rate on, exact pictures have 64 bits, however large they are. */
 const FAST_BYTES_PER_S = 2e7;
+/** So large a picture of 64 bits is no burden. */
+const SMALL_BYTES = 4e6;
 
 export interface Asked {
     pane: Pane;
     gen: number;
     query: ScanQuery | PatternQuery;
     wish: Wish;
-    precision: Precision;
 }
 
 /** How fast pictures come: the largest rate of the last few, as computing takes time, too. */
@@ -36,9 +37,10 @@ export class Link {
         return this.rates.length ? Math.max(...this.rates) : FAST_BYTES_PER_S;
     }
 
-    precision(wish: Wish): Precision {
+    /** For a picture of so many numbers. */
+    precision(wish: Wish, n: number): Precision {
         if (wish === "fast") return this.rate < SLOW_BYTES_PER_S ? "u8" : "u16";
-        return this.rate < FAST_BYTES_PER_S ? "f32" : "f64";
+        return 8 * n <= SMALL_BYTES || this.rate >= FAST_BYTES_PER_S ? "f64" : "f32";
     }
 }
 
@@ -158,6 +160,6 @@ export class Asker {
         this.sent.set(this.gen, this.sentAt);
         // Exact pictures are asked for when the pointer rests: how long they take is not how soon they follow.
         if (wish === "fast") this.inputs.set(this.gen, this.inputAt);
-        this.send({ pane: this.pane, gen: this.gen, query: this.query, wish, precision: this.link.precision(wish) });
+        this.send({ pane: this.pane, gen: this.gen, query: this.query, wish });
     }
 }

@@ -85,7 +85,9 @@ export class Viewer {
         this.page = options.page ?? false;
         this.painter = options.painter ?? "auto";
         const send = (asked: Asked) => {
-            const { pane, gen, query, wish, precision } = asked;
+            const { pane, gen, query, wish } = asked;
+            const [rows, cols] = extent(this.description, pane);
+            const precision = this.link.precision(wish, rows * cols);
             this.session.send({ type: "ask", pane, gen, query, wish, precision });
             this.panels[pane].working(wish === "exact");
         };
