@@ -409,6 +409,10 @@ def test_the_viewer_ends_in_the_middle_of_a_drag(scan: Path, tmp_path: Path) -> 
         found = drive("links.mjs", url=link, what="killed", pid=pid, folder=str(pictures(tmp_path)))
     assert "connection is lost" in found["words"]
     assert "viewer has ended, or the network broke" in found["words"]
+    assert (found["badge"], found["stop"], found["saved"]) == ("of earlier settings", 0, [])
+    assert [words.split(":")[0] for words in found["refused"]] == [
+        "the picture is of earlier settings"
+    ] * 2
     assert "othing answers" in found["again"]
 
 

@@ -64,6 +64,7 @@ def test_the_menu_of_files(by: str, tmp_path: Path) -> None:
     check_scan(moved, data["c.npy"], disk(SIG, 6, 6, 1))
     check_scan(again, line.reshape(4, 16, *SIG), first)
     assert "line.npy" in found["replaced"]
+    assert found["badge"] == "of earlier settings"
     check_scan(found["stays"], line.reshape(4, 16, *SIG), first)
 
 

@@ -88,5 +88,6 @@ await page.keyboard.press("d");
 const trouble = page.locator(".ffv-pane-scan .ffv-trouble:visible");
 await trouble.waitFor();
 found.replaced = await trouble.textContent();
+found.badge = await page.locator(".ffv-pane-scan .ffv-badge").textContent();
 found.stays = { name: "line.npy", facts: "scan 4 × 16", display: (await state(page)).scan.display, ...(await drawn(page, "scan")) };
 tell({ ...found, ...seen });

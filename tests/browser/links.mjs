@@ -125,6 +125,24 @@ if (wanted.what === "killed") {
     });
     await page.locator(".ffv-lost:visible").waitFor();
     found.words = await page.locator(".ffv-lost").textContent();
+    // What is chosen now is no longer computed: the picture says that it is of something else, and is not taken away.
+    await page.getByLabel("Channel of the scan image").selectOption("std");
+    const badge = page.locator(".ffv-pane-scan .ffv-badge");
+    await until(() => badge.getAttribute("data-state"), (state) => state === "earlier");
+    found.badge = await badge.textContent();
+    found.stop = await page.locator(".ffv-stop:visible").count();
+    found.saved = [];
+    page.on("download", (file) => found.saved.push(file.suggestedFilename()));
+    found.refused = [];
+    for (const name of ["scan-png", "scan-svg"]) {
+        await page.locator(".ffv-export summary").click();
+        await page.locator(`[data-export="${name}"]`).click();
+        const said = page.locator(".ffv-said:visible");
+        await said.waitFor();
+        found.refused.push(await said.locator("span").textContent());
+        await said.getByRole("button").click();
+        await page.locator("h1").click();
+    }
     await page.getByRole("button", { name: "Reconnect" }).click();
     await until(() => page.locator(".ffv-lost").textContent(), (text) => text.includes("lost"));
     found.again = await page.locator(".ffv-lost").textContent();

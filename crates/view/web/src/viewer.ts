@@ -68,6 +68,7 @@ export class Viewer {
     private scanShapes: ScanShapes | undefined;
     /** What is shown once the file was opened with another shape. */
     private reopening: State | undefined;
+    private connected = false;
     /** Whether another file is being opened. */
     private opening = false;
     private frame = 0;
@@ -88,8 +89,8 @@ export class Viewer {
             const { pane, gen, query, wish } = asked;
             const [rows, cols] = extent(this.description, pane);
             const precision = this.link.precision(wish, rows * cols);
-            this.session.send({ type: "ask", pane, gen, query, wish, precision });
-            this.panels[pane].working(wish === "exact");
+            if (this.connected) this.session.send({ type: "ask", pane, gen, query, wish, precision });
+            this.panels[pane].asked(this.connected && wish === "exact");
         };
         this.askers = { scan: new Asker("scan", this.link, send), pattern: new Asker("pattern", this.link, send) };
         root.classList.add("ffv");
@@ -102,7 +103,7 @@ export class Viewer {
             picture: (head, body, at) => this.came(decode(head, body, at), head.pane),
             done: ({ pane, gen }) => {
                 this.askers[pane].finished(gen);
-                if (gen === this.askers[pane].gen) this.panels[pane].working(false);
+                if (gen === this.askers[pane].gen) this.panels[pane].ended();
             },
             progress: (done, label) => this.header?.progress(done, label),
             error: (error) => this.error(error),
@@ -157,11 +158,16 @@ export class Viewer {
         return { pane, ...this.state[pane].query } as Query;
     }
 
+    /** Whether a pane shows an answer to the newest question. */
+    isCurrent(pane: Pane): boolean {
+        return this.panels?.[pane].stage.picture?.gen === this.askers[pane].gen;
+    }
+
     /** Whether a pane shows the exact answer to the newest question. */
     settled(pane: Pane): boolean {
         const picture = this.panels?.[pane].stage.picture;
         const asker = this.askers[pane];
-        return picture?.gen === asker.gen && picture.state === "exact" && asker.idle && this.frame === 0;
+        return this.isCurrent(pane) && picture?.state === "exact" && asker.idle && this.frame === 0;
     }
 
     // --- What users do -------------------------------------------------------------------------
@@ -260,7 +266,7 @@ export class Viewer {
     cancel(pane: Pane): void {
         this.session.send({ type: "cancel", pane });
         this.askers[pane].reset();
-        this.panels[pane].working(false);
+        this.panels[pane].ended();
     }
 
     /** Opens the file anew with another shape of the scan. */
@@ -444,13 +450,14 @@ export class Viewer {
     }
 
     private connection(open: boolean, reason: string): void {
+        this.connected = open;
         for (const pane of PANES) this.askers[pane].reset();
         if (open) {
             this.hint.hidden = true;
             return;
         }
         this.acks.length = 0;
-        if (this.panels) for (const pane of PANES) this.panels[pane].working(false);
+        if (this.panels) for (const pane of PANES) this.panels[pane].ended();
         const button = el("button", { type: "button", onclick: () => this.reconnect() }, "Reconnect");
         this.hint.replaceChildren(
             el("strong", {}, "The connection is lost."),

@@ -42,6 +42,7 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
     const panel = viewer.panels[pane];
     const picture = panel.stage.picture;
     if (!picture) throw new Error("there is no picture yet");
+    if (!viewer.isCurrent(pane)) throw new Error("the picture is of earlier settings: wait for that of what is set, or run exactly");
     if (picture.line) throw new Error("a line has no picture; export its array");
     const norm = panel.norm();
     const lut = viewer.lutFor(pane);

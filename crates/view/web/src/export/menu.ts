@@ -42,7 +42,7 @@ export class ExportMenu {
             el("button", { type: "button", "data-export": name, onclick: () => this.attempt(action) }, words);
         const forPane = (pane: Pane, title: string) => [
             el("h3", {}, title),
-            item("Picture (.png)", `${pane}-png`, () => void this.png(pane)),
+            item("Picture (.png)", `${pane}-png`, () => this.png(pane)),
             item("Picture (.svg)", `${pane}-svg`, () => this.svg(pane)),
             ...(arrays ? ARRAYS : []).map(([format, words]) => item(words, `${pane}-${format}`, () => this.array(pane, format))),
         ];
@@ -82,9 +82,9 @@ export class ExportMenu {
         return this.viewer.description.name.replace(/\.\w{1,5}$/, "") || "view";
     }
 
-    private async png(pane: Pane): Promise<void> {
-        const blob = await toPng(figureOf(this.viewer, pane));
-        save(`${this.stem()}-${pane}.png`, blob);
+    private png(pane: Pane): void {
+        const failed = (error: unknown) => this.viewer.say(String(error));
+        toPng(figureOf(this.viewer, pane)).then((blob) => save(`${this.stem()}-${pane}.png`, blob), failed);
     }
 
     private svg(pane: Pane): void {

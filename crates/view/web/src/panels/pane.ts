@@ -18,6 +18,8 @@ import { ChannelPanel } from "./channel.ts";
 import { ContrastPanel } from "./contrast.ts";
 import { ShapesPanel } from "./shapes.ts";
 
+/** How long an answer may take before the picture is said to be of earlier settings. */
+const LATE_MS = 250;
 /** Histograms and profiles are drawn at most so often while pictures follow the pointer. */
 const PLOTS_MS = 120;
 
@@ -42,6 +44,7 @@ export class PanePanel {
     /** Scan positions without data. */
     private missing: number[] = [];
     private plotTimer: ReturnType<typeof setTimeout> | undefined;
+    private lateTimer: ReturnType<typeof setTimeout> | undefined;
     private cursorAt: Point | null = null;
 
     constructor(
@@ -131,7 +134,7 @@ export class PanePanel {
         this.values = scalars(picture);
         this.missing = this.pane === "scan" && picture.state === "exact" && this.viewer.description.n_missing > 0 ? withoutData(this.values) : [];
         this.limits();
-        this.showBadge(picture);
+        this.showBadge();
         this.showCursor();
         this.plotSoon();
     }
@@ -171,21 +174,30 @@ export class PanePanel {
         return this.stage.picture?.axes ?? this.viewer.axesOf(this.pane);
     }
 
-    /** Whether more is computed, for the badge. */
-    working(busy: boolean): void {
-        this.stop.hidden = !busy;
-        if (!busy) this.bar.hidden = true;
+    /** A question was asked; `stoppable` if it is one that may take long. */
+    asked(stoppable: boolean): void {
+        this.stop.hidden = !stoppable;
+        if (!stoppable) this.bar.hidden = true;
+        this.lateTimer ??= setTimeout(() => this.showBadge(), LATE_MS);
+    }
+
+    /** Nothing is computed any more: the answer is complete, or none comes. */
+    ended(): void {
+        this.stop.hidden = true;
+        this.bar.hidden = true;
+        this.showBadge();
     }
 
     /** Words over the picture; none takes them away. */
     complain(message: string, hint: string): void {
         this.trouble.hidden = message === "";
         this.trouble.replaceChildren(el("strong", {}, message), hint ? el("span", {}, hint) : "");
-        if (message) this.working(false);
+        if (message) this.ended();
     }
 
     destroy(): void {
         clearTimeout(this.plotTimer);
+        clearTimeout(this.lateTimer);
         this.stage.destroy();
         this.radialPlot.destroy();
         this.linePlot.destroy();
@@ -205,11 +217,18 @@ export class PanePanel {
         return fits ? [ny, nx] : [line ? 1 : rows * stride[0], cols * stride[1]];
     }
 
-    private showBadge(picture: Picture): void {
-        this.badge.textContent = picture.label || picture.state;
-        this.badge.dataset.state = picture.state;
+    /** Says what the picture is made of; or that it is not of what is set. */
+    private showBadge(): void {
+        clearTimeout(this.lateTimer);
+        this.lateTimer = undefined;
+        const { picture } = this.stage;
+        if (!picture) return;
+        const current = this.viewer.isCurrent(this.pane);
+        this.badge.textContent = current ? picture.label || picture.state : "of earlier settings";
+        this.badge.dataset.state = current ? picture.state : "earlier";
+        if (!current) return;
         this.bar.value = picture.progress;
-        this.bar.hidden = picture.state === "exact" || picture.progress >= 1;
+        this.bar.hidden = this.stop.hidden || picture.state === "exact" || picture.progress >= 1;
     }
 
     private plot(): void {
