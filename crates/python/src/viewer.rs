@@ -69,7 +69,8 @@ impl ViewerHostOfPython {
         };
         let opened = changes.unwrap_or_default().into_iter().try_fold(opened, changed)?;
         let own = functions.map(of_python);
-        let shown = Loaded { name, dataset: dataset.inner().clone(), opened, own };
+        let dataset = dataset.inner().clone();
+        let shown = Loaded { name, file: None, dataset, opened, own };
         let opener = Box::new(OneDataset { shown, reopen });
         let options = HostOptions {
             viewer: ViewerOptions { budget, ..ViewerOptions::default() },
@@ -185,7 +186,7 @@ impl Opener for OneDataset {
         if let Some(offset) = scan.sync_offset {
             opened = opened.with("sync_offset", framefold_view::export::Literal::Integer(offset));
         }
-        Ok(Loaded { name: self.shown.name.clone(), dataset, opened, own })
+        Ok(Loaded { name: self.shown.name.clone(), file: None, dataset, opened, own })
     }
 
     fn files(&self, _folder: Option<&str>) -> framefold::Result<Listing> {

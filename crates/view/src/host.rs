@@ -11,7 +11,8 @@ pub(crate) use pool::{Class, Pool};
 use crate::export::Opened;
 use crate::{Viewer, ViewerOptions};
 use framefold::{Error, Result};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -45,8 +46,16 @@ pub struct Shown {
     pub viewer: Viewer,
     /// How a script opens it.
     pub opened: Opened,
-    /// The number of its file, if it is not the one that is shown if nothing else is said.
-    file: Option<String>,
+    /// What opens it again.
+    choice: Choice,
+}
+
+impl Shown {
+    /// What a client sends with `open` to see it again.
+    pub(crate) fn choice(&self) -> Value {
+        let (file, ScanChoice { nav_shape, sync_offset }) = &self.choice;
+        json!({ "file": file, "nav_shape": nav_shape, "sync_offset": sync_offset })
+    }
 }
 
 /// What all clients of one viewer share.
@@ -63,6 +72,19 @@ pub struct ViewerHost {
 /// What was opened: the number of the file, if it was said, and how the scan is laid out.
 type Choice = (Option<String>, ScanChoice);
 
+/// What a client wants to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    /// The number of a file; none is the one that is shown.
+    pub(crate) file: Option<String>,
+    /// What that file is called, where a number that was noted may stand for another one since.
+    pub(crate) name: Option<String>,
+    /// How the scan is laid out.
+    #[serde(flatten)]
+    pub(crate) scan: ScanChoice,
+}
+
 impl ViewerHost {
     /// Opens what `opener` opens if nothing else is said.
     ///
@@ -74,7 +96,7 @@ impl ViewerHost {
         Ok(Arc::new(ViewerHost {
             opener,
             options,
-            open: Mutex::new(vec![(choice, Arc::downgrade(&first))]),
+            open: Mutex::new(vec![(first.choice.clone(), Arc::downgrade(&first))]),
             current: Mutex::new(first),
             pool: Pool::new(),
         }))
@@ -88,9 +110,11 @@ impl ViewerHost {
     /// Opens a file, by its number, or the one that `now` shows, with a scan of some shape.
     ///
     /// # Errors
-    /// Those of opening; `Limit` if clients look at too many data sets.
-    pub fn open(&self, now: &Shown, file: Option<String>, scan: ScanChoice) -> Result<Arc<Shown>> {
-        let choice = (file.or_else(|| now.file.clone()), scan);
+    /// Those of opening; `InvalidArgument` if the file is called otherwise than it should be; `Limit` if clients look
+    /// at too many data sets.
+    pub(crate) fn open(&self, now: &Shown, wanted: Wanted) -> Result<Arc<Shown>> {
+        let Wanted { file, name, scan } = wanted;
+        let choice = (file.or_else(|| now.choice.0.clone()), scan);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, shown)| shown.strong_count() > 0);
         let known = open.iter().find(|(known, _)| *known == choice);
@@ -110,6 +134,11 @@ impl ViewerHost {
                 shown
             }
         };
+        let found = shown.viewer.name();
+        if let Some(name) = name.filter(|name| name != found) {
+            return Err(Error::invalid(format!("'{name}' was expected, but this is '{found}'"))
+                .with_hint("open the file by the list of files"));
+        }
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = shown.clone();
         Ok(shown)
     }
@@ -130,11 +159,12 @@ impl ViewerHost {
 }
 
 fn shown(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Shown>> {
-    let Loaded { name, dataset, opened, own } = opener.open(choice.0.as_deref(), &choice.1)?;
+    let Loaded { name, file, dataset, opened, own } =
+        opener.open(choice.0.as_deref(), &choice.1)?;
     let mut options = options.viewer.clone();
     options.own = own.or(options.own);
     let viewer = Viewer::try_new(name, dataset, options)?;
-    Ok(Arc::new(Shown { viewer, opened, file: choice.0.clone() }))
+    Ok(Arc::new(Shown { viewer, opened, choice: (file, choice.1.clone()) }))
 }
 
 impl fmt::Debug for ViewerHost {

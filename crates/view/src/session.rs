@@ -163,7 +163,7 @@ impl Session {
                 .tell(reply::error(&error.with_hint("load the page again"), &About::Nothing));
         }
         let shown = self.lock().shown.clone();
-        let said = guarded(|| Ok(reply::hello(&shown.viewer, &self.host, None)));
+        let said = guarded(|| Ok(reply::hello(&shown, &self.host, None)));
         self.tell(said.unwrap_or_else(|error| reply::error(&error, &About::Nothing)));
         self.progress(&shown, &shown.viewer.background());
     }

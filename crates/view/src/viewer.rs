@@ -169,6 +169,11 @@ impl Viewer {
         }
     }
 
+    /// What the data set is called.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
     /// The data set that is looked at.
     pub fn dataset(&self) -> &Dataset {
         &self.shared.dataset

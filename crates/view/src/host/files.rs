@@ -133,9 +133,11 @@ impl Files {
 
 impl Opener for Files {
     fn open(&self, file: Option<&str>, scan: &ScanChoice) -> Result<Loaded> {
-        let path = self.path_of(file.unwrap_or("n0"))?;
+        let file = file.unwrap_or("n0");
+        let path = self.path_of(file)?;
         let (dataset, opened) = (self.open)(&path, scan).map_err(|error| error.with_path(&path))?;
-        Ok(Loaded { name: name(&path), dataset, opened, own: None })
+        let file = Some(file.to_owned());
+        Ok(Loaded { name: name(&path), file, dataset, opened, own: None })
     }
 
     fn files(&self, folder: Option<&str>) -> Result<Listing> {

@@ -21,6 +21,8 @@ pub struct ScanChoice {
 pub struct Loaded {
     /// What to call it.
     pub name: String,
+    /// The number by which it can be opened again, if there is a list of files.
+    pub file: Option<String>,
     /// The data set.
     pub dataset: Dataset,
     /// How a script opens it.

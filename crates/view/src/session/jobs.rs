@@ -3,7 +3,7 @@
 use super::binary::{SentMask, Weights};
 use super::{Message, Session, files, npy, reply};
 use crate::export::FileMade;
-use crate::host::{Class, ScanChoice, Shown};
+use crate::host::{Class, Shown, Wanted};
 use crate::{Query, ScanQuery};
 use framefold::{Cancel, Error, Result};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ pub(super) enum Job {
     Guess(Guess, Value),
     Mask(SentMask),
     Files(Option<String>),
-    Open(Option<String>, ScanChoice),
+    Open(Wanted),
     Export(Query, String),
     Script(String, Vec<Query>, Value),
 }
@@ -73,9 +73,9 @@ impl Session {
             Job::Files(folder) => {
                 text("files", json!(self.host.opener().files(folder.as_deref())?))
             }
-            Job::Open(file, scan) => {
-                let shown = self.host.open(&shown, file, scan)?;
-                let hello = reply::hello(&shown.viewer, &self.host, Some(id));
+            Job::Open(wanted) => {
+                let shown = self.host.open(&shown, wanted)?;
+                let hello = reply::hello(&shown, &self.host, Some(id));
                 Answer::Replace(shown, hello)
             }
             Job::Export(query, format) => file(&files::array(&shown, &query, &format, cancel)?),

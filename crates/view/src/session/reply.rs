@@ -3,8 +3,8 @@
 use super::base64;
 use super::request::Pane;
 use crate::export::FileMade;
-use crate::host::ViewerHost;
-use crate::{Background, BackgroundState, Viewer};
+use crate::host::{Shown, ViewerHost};
+use crate::{Background, BackgroundState};
 use framefold::Error;
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,7 @@ impl About {
     }
 }
 
-pub(super) fn hello(viewer: &Viewer, host: &ViewerHost, id: Option<u64>) -> String {
+pub(super) fn hello(shown: &Shown, host: &ViewerHost, id: Option<u64>) -> String {
     let options = host.options();
     let maps = options.colormaps.iter().map(|map| {
         let colours = base64::encode(&map.colours.concat());
@@ -45,7 +45,8 @@ pub(super) fn hello(viewer: &Viewer, host: &ViewerHost, id: Option<u64>) -> Stri
     let mut value = json!({
         "type": "hello",
         "version": VERSION,
-        "description": viewer.describe(),
+        "description": shown.viewer.describe(),
+        "opened": shown.choice(),
         "colormaps": maps.collect::<Map<String, Value>>(),
         "colormap_names": names,
         "features": features,

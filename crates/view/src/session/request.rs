@@ -4,7 +4,7 @@ use super::jobs::{Guess, Job};
 use super::reply::About;
 use super::slot::Ask;
 use super::{Precision, Refusal};
-use crate::host::ScanChoice;
+use crate::host::Wanted;
 use crate::{Query, Wish};
 use framefold::Error;
 use serde::Deserialize;
@@ -86,10 +86,8 @@ enum Written {
     },
     Open {
         id: u64,
-        #[serde(default)]
-        file: Option<String>,
         #[serde(flatten)]
-        scan: ScanChoice,
+        wanted: Wanted,
     },
     Export {
         id: u64,
@@ -138,7 +136,7 @@ pub(super) fn parse(text: &str) -> Result<Request, Refusal> {
         Written::Cancel { pane } => Request::Cancel { pane },
         Written::Guess { id, what, query } => Request::Job { id, job: Job::Guess(what, query) },
         Written::Files { id, folder } => Request::Job { id, job: Job::Files(folder) },
-        Written::Open { id, file, scan } => Request::Job { id, job: Job::Open(file, scan) },
+        Written::Open { id, wanted } => Request::Job { id, job: Job::Open(wanted) },
         Written::Export { id, query, format } => {
             Request::Job { id, job: Job::Export(query, format) }
         }
@@ -163,6 +161,7 @@ pub(super) fn about(value: &Value) -> About {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::ScanChoice;
     use crate::{PatternQuery, ScanQuery};
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
         let scan = ScanChoice { nav_shape: Some(vec![3, 4]), sync_offset: Some(-2) };
         assert_eq!(
             job(r#"{"type":"open","id":7,"nav_shape":[3,4],"sync_offset":-2}"#),
-            Job::Open(None, scan)
+            Job::Open(Wanted { scan, ..Wanted::default() })
         );
         assert_eq!(job(r#"{"type":"files","id":7}"#), Job::Files(None));
         let export = r#"{"type":"export","id":7,"query":{"pane":"scan"},"format":"npy"}"#;

@@ -56,6 +56,29 @@ fn without_a_folder_there_is_what_was_named() {
 }
 
 #[test]
+fn what_is_open_can_be_opened_again() {
+    let bench = with_root();
+    let mut client = bench.client();
+    client.send(&json!({ "type": "hello", "version": 1 }));
+    let first = json!({ "file": "n0", "nav_shape": null, "sync_offset": null });
+    assert_eq!(client.until("hello")["opened"], first);
+    let root = id(&list(&mut client, None), "root");
+    let file = id(&list(&mut client, Some(&root)), "a.npy");
+    let wanted = json!({ "file": file, "nav_shape": [3, 2], "sync_offset": -1 });
+    let mut message = json!({ "type": "open", "id": 2, "name": "a.npy" });
+    message.as_object_mut().unwrap().extend(wanted.as_object().unwrap().clone());
+    client.send(&message);
+    assert_eq!(client.until("hello")["opened"], wanted);
+    // A number that was noted in another viewer may be that of another file here.
+    message["name"] = json!("b.npy");
+    client.send(&message);
+    let refused = client.until("error");
+    let expected = "'b.npy' was expected, but this is 'a.npy'";
+    assert_eq!((&refused["id"], &refused["message"]), (&json!(2), &json!(expected)), "{refused}");
+    assert_eq!(bench.client().hello()["opened"], wanted);
+}
+
+#[test]
 fn a_folder_is_gone_through_by_numbers() {
     let bench = with_root();
     let mut client = bench.client();

@@ -79,10 +79,19 @@ export interface Description {
     own: OwnFunction[];
 }
 
+/** What `open` takes to show the same again. */
+export interface Opened {
+    /** The number of the file, if there is a list of files. */
+    file: string | null;
+    /** How the scan is laid out, where that was chosen. */
+    nav_shape: number[] | null;
+    sync_offset: number | null;
+}
 export interface Hello {
     type: "hello";
     version: number;
     description: Description;
+    opened?: Opened;
     /** Name → 256 × RGB in base64. */
     colormaps: Record<string, string>;
     /** Their order, the default first. */

@@ -1,6 +1,6 @@
 // What a user has set: it is in the page's address, in saved files, and in exported scripts.
 
-import type { Description, PatternQuery, Pane, Point, ScanQuery, Shape, Signed } from "./protocol.ts";
+import type { Description, Opened, PatternQuery, Pane, Point, ScanQuery, Shape, Signed } from "./protocol.ts";
 import type { Scale } from "./picture/limits.ts";
 import type { Zoom } from "./picture/view.ts";
 
@@ -23,14 +23,14 @@ export interface PaneExtras {
     /** A line along which values are shown. */
     line: [Point, Point] | null;
 }
-export interface State {
+export interface State extends Opened {
     version: 1;
+    /** What the file is called; nothing in states that do not say it. */
+    name: string;
     scan: { query: ScanQuery; display: Display } & PaneExtras;
     pattern: { query: PatternQuery; display: Display } & PaneExtras;
     linked: boolean;
     marks: boolean;
-    /** The shape that was chosen for the scan, where it is not the file's. */
-    nav_shape: number[] | null;
 }
 
 const extras = (): PaneExtras => ({ axes: false, scalebar: true, line: null });
@@ -58,6 +58,10 @@ export function firstState(description: Description): State {
     const slice = description.nav.slice(0, -2).map(() => 0);
     return {
         version: 1,
+        name: "",
+        file: null,
+        nav_shape: null,
+        sync_offset: null,
         scan: {
             query: { channel: { kind: "sum" }, detector: [{ shape, sign: "plus" }], slice, transform: "none" },
             display: display("gray", "linear"),
@@ -70,7 +74,6 @@ export function firstState(description: Description): State {
         },
         linked: false,
         marks: true,
-        nav_shape: null,
     };
 }
 
@@ -136,7 +139,10 @@ export function ofJson(text: string, description: Description): State {
     }
     if (typeof saved.linked === "boolean") state.linked = saved.linked;
     if (typeof saved.marks === "boolean") state.marks = saved.marks;
+    if (typeof saved.name === "string") state.name = saved.name;
+    if (typeof saved.file === "string") state.file = saved.file;
     if (Array.isArray(saved.nav_shape)) state.nav_shape = saved.nav_shape;
+    if (typeof saved.sync_offset === "number") state.sync_offset = saved.sync_offset;
     return state;
 }
 

@@ -14,10 +14,10 @@ import { decode, isVector } from "./picture/decode.ts";
 import type { Picture } from "./picture/decode.ts";
 import type { PainterChoice } from "./picture/painter.ts";
 import type { Zoom } from "./picture/view.ts";
-import type { Axis, Description, Hello, Pane, Point, Query, Received, Shape, Signed } from "./protocol.ts";
+import type { Axis, Description, Hello, Opened, Pane, Point, Query, Received, Shape, Signed } from "./protocol.ts";
 import { Session, inWords } from "./session.ts";
 import type { Answer } from "./session.ts";
-import { extent, firstState, ofHash, ofJson, otherPane, setShapesOn, shapesOn, toHash } from "./state.ts";
+import { extent, firstState, ofHash, ofJson, otherPane, setShapesOn, shapesOn, toHash, toJson } from "./state.ts";
 import type { State } from "./state.ts";
 import type { Transport } from "./transport.ts";
 import { wheel } from "./picture/wheel.ts";
@@ -48,6 +48,7 @@ const DIRECTION = "direction";
 export class Viewer {
     state!: State;
     description!: Description;
+    private opened: Opened = { file: null, nav_shape: null, sync_offset: null };
     luts = new Map<string, Lut>();
     features: string[] = [];
     panels!: Record<Pane, PanePanel>;
@@ -66,8 +67,10 @@ export class Viewer {
     private readonly hint = el("div", { class: "ffv-lost", role: "alert", hidden: true });
     private header: Header | undefined;
     private scanShapes: ScanShapes | undefined;
-    /** What is shown once the file was opened with another shape. */
+    /** What is shown once what it needs was opened. */
     private reopening: State | undefined;
+    /** What the panels were built for. */
+    private built: Description | undefined;
     private connected = false;
     /** Whether another file is being opened. */
     private opening = false;
@@ -269,9 +272,9 @@ export class Viewer {
         this.panels[pane].ended();
     }
 
-    /** Opens the file anew with another shape of the scan. */
-    open(nav_shape: number[], sync_offset = 0): void {
-        this.reopening = { ...this.state, nav_shape };
+    /** Opens the file anew with another shape of the scan, and as many frames before it, if that is said. */
+    open(nav_shape: number[], sync_offset: number | null = null): void {
+        this.reopening = this.state;
         this.reopen({ nav_shape, sync_offset });
     }
 
@@ -283,18 +286,7 @@ export class Viewer {
 
     /** Takes another state, as of a file. Throws in words if it is none. */
     load(text: string): void {
-        const state = ofJson(text, this.description);
-        const shape = this.description.nav.map(({ size }) => size);
-        if (state.nav_shape && String(state.nav_shape) !== String(shape)) {
-            this.reopening = state;
-            this.reopen({ nav_shape: state.nav_shape });
-            return;
-        }
-        this.state = state;
-        this.selected = { scan: 0, pattern: 0 };
-        for (const pane of PANES) this.noted(pane);
-        this.header?.sync();
-        this.exactly();
+        this.adopt(ofJson(text, this.description), false);
     }
 
     /** Sends a request and calls `done` with its answer. */
@@ -379,58 +371,91 @@ export class Viewer {
             this.fail(`the viewer speaks version ${hello.version} of its messages, this page version 1: load the page again`);
             return;
         }
-        const again = this.description !== undefined && JSON.stringify(hello.description) === JSON.stringify(this.description);
+        const opened = hello.opened ?? this.opened;
+        const again = !this.opening && !this.reopening && this.built !== undefined && JSON.stringify([hello.description, opened]) === JSON.stringify([this.built, this.opened]);
         if (again) {
             // The same after a lost connection: everything stays as it is.
             this.exactly();
             return;
         }
         this.description = hello.description;
+        this.opened = opened;
         this.features = hello.features ?? [];
         const names = hello.colormap_names ?? Object.keys(hello.colormaps);
         this.luts = new Map(names.map((name) => [name, lutOf(hello.colormaps[name]!)]));
         if (this.luts.size === 0) this.luts.set("gray", greys());
-        const { trouble, reopen } = this.firstState(hello.state);
-        if (reopen) {
-            this.reopen({ nav_shape: reopen });
+        this.begin(hello.state);
+    }
+
+    /** Shows what was there before, what the address says, what was given, or what is shown first. */
+    private begin(given: unknown): void {
+        const { opening, reopening } = this;
+        this.opening = false;
+        this.reopening = undefined;
+        // What was set for one file says little of another.
+        if (opening) return this.show(this.fresh());
+        try {
+            if (reopening) return this.show(ofJson(toJson(reopening), this.description));
+            const address = this.page ? ofHash(location.hash) : undefined;
+            const text = address ?? (given == null ? undefined : JSON.stringify(given));
+            if (text === undefined) this.show(this.fresh());
+            else this.adopt(ofJson(text, this.description), address !== undefined);
+        } catch (error) {
+            this.show(this.fresh());
+            this.say(error instanceof Error ? error.message : String(error));
+        }
+    }
+
+    private fresh(): State {
+        const state = { ...firstState(this.description), name: this.description.name };
+        for (const pane of PANES) {
+            const { display } = state[pane];
+            if (!this.luts.has(display.colormap)) display.colormap = this.luts.keys().next().value!;
+        }
+        return state;
+    }
+
+    /**
+     * Shows a saved state, once the scan is laid out as that says. The state of an address has its file opened, too;
+     * other states, and those whose file cannot be opened, are shown of the file that is open.
+     */
+    private adopt(state: State, ofAddress: boolean, why = ""): void {
+        const { file, name, nav_shape, sync_offset } = state;
+        const { opened, description } = this;
+        const scan = { nav_shape, sync_offset };
+        if (ofAddress && file !== null && file !== opened.file) {
+            this.reopening = state;
+            // A number may be another file's since; the file itself may be this one.
+            this.reopen({ file, ...(name ? { name } : {}), ...scan }, name, (words) => this.adopt(state, false, words));
             return;
         }
-        this.opening = false;
-        this.build();
-        if (trouble) this.header?.say(trouble, true);
+        const shape = description.nav.map(({ size }) => size);
+        const other = nav_shape ? String(nav_shape) !== String(shape) : opened.nav_shape !== null;
+        if (other || sync_offset !== opened.sync_offset) {
+            this.reopening = state;
+            this.reopen(scan);
+        } else {
+            this.show(state, why);
+        }
+    }
+
+    /** Shows a state of what is open; `why`, if it is of another file that could not be opened. */
+    private show(state: State, why = ""): void {
+        const { name } = this.description;
+        this.state = { ...state, ...this.opened, name };
+        if (this.built === this.description) {
+            this.selected = { scan: 0, pattern: 0 };
+            for (const pane of PANES) this.noted(pane);
+            this.header?.sync();
+        } else {
+            this.build();
+        }
+        if (state.name && state.name !== name) this.say(`this state was saved with ${state.name}, and is shown of ${name}${why && ": "}${why}`);
         this.exactly();
     }
 
-    /** The state to begin with: of the address, of what was there before, or a fresh one. */
-    private firstState(given: unknown): { trouble: string; reopen?: number[] } {
-        this.state = firstState(this.description);
-        for (const pane of PANES) {
-            const { display } = this.state[pane];
-            if (!this.luts.has(display.colormap)) display.colormap = this.luts.keys().next().value!;
-        }
-        // What was set for one file says little of another.
-        if (this.opening) return { trouble: "" };
-        const before = this.reopening;
-        this.reopening = undefined;
-        try {
-            let text = before ? JSON.stringify(before) : this.page ? ofHash(location.hash) : undefined;
-            if (text === undefined && given != null) text = JSON.stringify(given);
-            if (text !== undefined) {
-                this.state = ofJson(text, this.description);
-                const shape = this.description.nav.map(({ size }) => size);
-                const wanted = this.state.nav_shape;
-                if (!before && wanted && String(wanted) !== String(shape)) {
-                    this.reopening = this.state;
-                    return { trouble: "", reopen: wanted };
-                }
-            }
-        } catch (error) {
-            return { trouble: error instanceof Error ? error.message : String(error) };
-        }
-        return { trouble: "" };
-    }
-
     private build(): void {
+        this.built = this.description;
         if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
         this.selected = { scan: 0, pattern: 0 };
         this.header = new Header(this);
@@ -469,10 +494,10 @@ export class Viewer {
     }
 
     private readHash(): void {
-        const text = ofHash(location.hash);
-        if (text === undefined || !this.panels || location.hash === toHash(this.state)) return;
         try {
-            this.load(text);
+            const text = ofHash(location.hash);
+            if (text === undefined || !this.panels || location.hash === toHash(this.state)) return;
+            this.adopt(ofJson(text, this.description), true);
         } catch (error) {
             this.fail(error instanceof Error ? error.message : String(error));
         }
@@ -517,16 +542,16 @@ export class Viewer {
         return structuredClone(this.state[pane].query);
     }
 
-    /** Opens something anew; if that fails, everything stays as it was. Words say what `name` is, if they do not yet. */
-    private reopen(what: object, name = ""): void {
+    /**
+     * Opens something anew. If that fails, `otherwise` is done; without it, everything stays as it was. Words say what
+     * `name` is, if they do not yet.
+     */
+    private reopen(what: object, name = "", otherwise?: (words: string) => void): void {
         const failed = (words: string) => {
             this.reopening = undefined;
             this.opening = false;
-            if (!this.panels) {
-                this.state = firstState(this.description);
-                this.build();
-                this.exactly();
-            }
+            if (otherwise) return otherwise(words);
+            if (this.built !== this.description) this.show(this.fresh());
             this.say(words.includes(name) ? words : `${name} cannot be opened: ${words}`);
         };
         this.session.request({ type: "open", ...what }, () => {}, { failed });

@@ -1,0 +1,79 @@
+"""What was set in the viewer, opened again: which file, and which of its frames."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser_cases import drive, viewer
+
+pytestmark = pytest.mark.usefixtures("one_browser")
+
+#: How many pixels the first detector has.
+PIXELS = 5
+
+
+def numbered(path: Path, *nav: int, first: int = 0) -> Path:
+    """Frames whose pixels all have the number of the frame."""
+    numbers = first + np.arange(np.prod(nav), dtype=np.uint16).reshape(*nav, 1, 1)
+    np.save(path, np.broadcast_to(numbers, (*nav, 12, 10)))
+    return path
+
+
+def address_of(state: dict[str, Any]) -> str:
+    """The part of an address that holds a state."""
+    return "#s=" + base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
+
+
+def test_states_have_the_frames_that_were_skipped(tmp_path: Path) -> None:
+    path, saved = numbered(tmp_path / "line.npy", 40), tmp_path / "look.json"
+    with viewer(path) as (link, _):
+        found = drive("states.mjs", url=link, what="skip")
+    assert found["errors"] == []
+    assert [found[name]["first"] for name in ("chosen", "other", "reloaded")] == [
+        7 * PIXELS,
+        3 * PIXELS,
+        7 * PIXELS,
+    ]
+    assert found["reloaded"]["state"] == found["chosen"]["state"]
+    saved.write_text(json.dumps(found["chosen"]["state"]))
+    for options in ((), ("--nav-shape", "5,6"), ("--nav-shape", "4,4", "--sync-offset", "2")):
+        with viewer(path, *options, "--state", saved) as (link, _):
+            again = drive("states.mjs", url=link, what="shown")
+        assert "scan 5 × 6" in again["shown"]["facts"]
+        assert again["shown"]["first"] == 7 * PIXELS
+        assert (again["shown"]["said"], again["errors"]) == ([], [])
+
+
+def test_addresses_open_their_file(tmp_path: Path) -> None:
+    a = numbered(tmp_path / "a.npy", 4, 5, first=10)
+    b = numbered(tmp_path / "b.npy", 4, 5, first=20)
+    with viewer(a, b) as (link, _):
+        found = drive("states.mjs", url=link, what="files")
+    assert found["errors"] == []
+    reloaded, loaded = found["reloaded"], found["loaded"]
+    assert (reloaded["name"], reloaded["first"], reloaded["said"]) == ("a.npy", 10, [])
+    # By hand, what was set is taken over to another file.
+    assert (loaded["name"], loaded["first"]) == ("b.npy", 20)
+    assert loaded["state"]["scan"]["query"]["channel"]["kind"] == "max"
+    said = ["this state was saved with a.npy, and is shown of b.npy"]
+    assert loaded["said"] == said
+    saved = tmp_path / "look.json"
+    saved.write_text(json.dumps(reloaded["state"]))
+    with viewer(b, "--state", saved) as (link, _):
+        shown = drive("states.mjs", url=link, what="shown")["shown"]
+    assert (shown["name"], shown["first"], shown["said"]) == ("b.npy", 20, said)
+    # In another viewer, the number is that of another file.
+    c = numbered(tmp_path / "c.npy", 4, 5, first=30)
+    with viewer(b, c) as (link, _):
+        address = address_of({**reloaded["state"], "file": "n1"})
+        typed = drive("states.mjs", url=link, what="address", hash=address)
+    assert typed["errors"] == []
+    assert (typed["typed"]["name"], typed["typed"]["first"]) == ("b.npy", 20)
+    (words,) = typed["typed"]["said"]
+    assert words.startswith(f"{said[0]}: 'a.npy' was expected, but this is 'c.npy'")
+    assert typed["reloaded"]["state"] == typed["typed"]["state"]
