@@ -77,3 +77,41 @@ def test_addresses_open_their_file(tmp_path: Path) -> None:
     (words,) = typed["typed"]["said"]
     assert words.startswith(f"{said[0]}: 'a.npy' was expected, but this is 'c.npy'")
     assert typed["reloaded"]["state"] == typed["typed"]["state"]
+
+
+ODD = [
+    ("scan.query.detector", [{"shape": {"kind": "foo"}, "sign": "plus"}]),
+    ("scan.query.detector", [{}]),
+    ("scan.query.detector", [{"shape": {"kind": "disk", "cy": 1, "cx": "2", "r": 3}}]),
+    ("scan.query.channel", {"kind": "com", "centre": [1, 2]}),
+    ("pattern.query.channel", {"kind": "idpc"}),
+    ("pattern.query.slice", [-1]),
+    ("pattern.line", [1, 2]),
+    ("pattern.display.scale", "cubic"),
+    ("pattern.display.zoom", "all"),
+    ("pattern.display.low", None),
+    ("pattern", 5),
+    ("nav_shape", [0]),
+]
+
+
+def test_odd_entries_are_refused_in_words(tmp_path: Path) -> None:
+    with viewer(numbered(tmp_path / "a.npy", 4, 5)) as (link, _):
+        found = drive("states.mjs", url=link, what="odd", odd=ODD, hashes=["#s=a", "#s=e30"])
+    assert found["errors"] == []
+    for (path, _), words in zip(ODD, found["loaded"], strict=True):
+        assert words.startswith(f"this is no saved state of this viewer: {path} is "), words
+        assert ", expected " in words
+    assert found["typed"] == [
+        "the address holds no saved state: a part of it is missing; copy it anew",
+        "this is no saved state of this viewer: its version is undefined, expected 1",
+    ]
+    assert found["opened"] == found["typed"]
+    # Vectors are as they are first where nothing else is said.
+    assert found["vectors"] == {
+        "kind": "com",
+        "part": "y",
+        "centre": "mean",
+        "rotation": 0,
+        "flip_y": False,
+    }
