@@ -44,7 +44,7 @@ if (process.argv.includes("--check")) {
         try {
             committed = readFileSync(join(here, "dist", name));
         } catch {
-            // Told below.
+            // It is said below.
         }
         if (!committed.equals(bytes)) {
             console.error(`dist/${name} is not what src/ builds to: run \`make web\` and commit it`);

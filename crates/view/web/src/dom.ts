@@ -72,7 +72,7 @@ export function numberField(
     unit: string,
     step: number,
     onchange: (value: number) => void,
-): { root: HTMLLabelElement; show: (value: number) => void; input: HTMLInputElement } {
+): { root: HTMLLabelElement; show: (value: number, step?: number) => void; input: HTMLInputElement } {
     const input = el("input", { type: "number", step: "any", "aria-label": unit ? `${label} (${unit})` : label });
     const take = () => {
         const value = Number(input.value);
@@ -94,8 +94,8 @@ export function numberField(
         input,
         unit ? el("span", { class: "ffv-unit" }, unit) : undefined,
     );
-    const show = (value: number) => {
-        const words = Number.isFinite(value) ? String(Number.isInteger(value) ? value : Number(value.toPrecision(6))) : "";
+    const show = (value: number, step = Infinity) => {
+        const words = Number.isFinite(value) ? String(Number.isInteger(value) ? value : Number(short(value, 6, step))) : "";
         if (document.activeElement !== input || Number(input.value) !== Number(words)) {
             if (input.value !== words) input.value = words;
         }
@@ -114,15 +114,15 @@ export function toggle(words: string, title: string, pressed: boolean, onchange:
     return button;
 }
 
-/** A number in few digits, but in so many that it can be told from others that differ by `step`. */
+/** A number in few digits, but in so many that others which differ by `step` have other words. */
 export function short(value: number, digits = 4, step = Infinity): string {
     if (!Number.isFinite(value)) return value === Infinity ? "∞" : value === -Infinity ? "−∞" : "–";
     const size = Math.abs(value);
     const decade = (of: number) => (of > 0 ? Math.floor(Math.log10(of)) : 0);
     // One digit more than the step has: it need not be round.
-    const told = Math.min(15, decade(size) - decade(step) + 2);
-    const n = Math.max(digits, told);
-    const allKnown = size >= 1 && told > decade(size);
+    const needed = Math.min(15, decade(size) - decade(step) + 2);
+    const n = Math.max(digits, needed);
+    const allKnown = size >= 1 && needed > decade(size);
     if (size !== 0 && !allKnown && (size >= 1e7 || size < 1e-3)) return value.toExponential(n - 1);
     return String(Number(value.toPrecision(Math.max(n, Number.isInteger(value) ? 12 : n))));
 }

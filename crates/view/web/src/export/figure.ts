@@ -5,6 +5,7 @@ import { outline } from "../overlay/shapes.ts";
 import { scaleBar } from "../overlay/scales.ts";
 import { colours, valueAt } from "../picture/colour.ts";
 import { isVector } from "../picture/decode.ts";
+import { disk } from "../picture/wheel.ts";
 import { View } from "../picture/view.ts";
 import { shapesOn } from "../state.ts";
 import type { Pane } from "../protocol.ts";
@@ -28,6 +29,8 @@ const LEAST = 640;
 /** Of a colour bar: `room` is for its numbers, more if these are longer. */
 const BAR = { gap: 12, width: 14, room: 84, pad: 8 };
 const DIGIT_WIDTH = 7.6;
+/** How wide the disk of directions is, which vectors have in place of a colour bar. */
+const WHEEL = 76;
 
 function canvasOf(rgba: Uint8ClampedArray<ArrayBuffer>, cols: number, rows: number): HTMLCanvasElement {
     const canvas = document.createElement("canvas");
@@ -69,14 +72,23 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
         }
     }
     const axes = panel.axes();
-    const { length, words } = scaleBar(view, axes[axes.length - 1]);
+    const { length, words } = scaleBar(view, axes);
     const [left, bottom] = [16, at + height - 16];
     parts.push(
         { kind: "rect", x: left - 1.5, y: bottom - 7.5, width: length + 3, height: 9, fill: "#000000" },
         { kind: "rect", x: left, y: bottom - 6, width: length, height: 6, fill: "#ffffff" },
         { kind: "text", x: left + length / 2, y: bottom - 14, words, anchor: "middle", fill: "#ffffff", halo: true },
     );
-    if (!vector) {
+    if (vector) {
+        const [x, middle] = [width + BAR.gap, width + BAR.gap + WHEEL / 2];
+        const { channel, transform } = viewer.state[pane].query;
+        const unit = channel.kind === "com" && transform === "none" ? " px" : "";
+        parts.push(
+            { kind: "image", canvas: canvasOf(disk(lut, norm, WHEEL), WHEEL, WHEEL), x, y: at, width: WHEEL, height: WHEEL },
+            { kind: "path", d: `M${middle} ${at + WHEEL - 2}v5`, stroke: "#000000", width: 1 },
+            { kind: "text", x: middle, y: at + WHEEL + 16, words: short(norm.high) + unit, anchor: "middle", fill: "#000000", halo: false },
+        );
+    } else {
         const ramp = new Uint8ClampedArray(256 * 4);
         for (let i = 0; i < 256; i++) ramp.set([lut[3 * (255 - i)]!, lut[3 * (255 - i) + 1]!, lut[3 * (255 - i) + 2]!, 255], 4 * i);
         const x = width + BAR.gap;
@@ -89,5 +101,5 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
             );
         }
     }
-    return { width: width + (vector ? 0 : BAR.gap + room), height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
+    return { width: width + BAR.gap + room, height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
 }

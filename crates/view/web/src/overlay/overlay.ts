@@ -6,7 +6,7 @@ import type { Point, Signed } from "../protocol.ts";
 import { KIND_NAMES, centreOf, dragged, handlesOf, moved, nudged, outline, withCorner, withoutCorner } from "./shapes.ts";
 import type { Handle } from "./shapes.ts";
 
-/** What an overlay draws, and whom it tells. */
+/** What an overlay draws, and what it calls. */
 export interface OverlayHost {
     shapes(): Signed[];
     selected(): number;

@@ -35,7 +35,7 @@ export function valueOn(axis: Axis | undefined, index: number): number {
     return isCalibrated(axis) ? axis.offset + index * axis.scale : index;
 }
 
-/** The same in words: neighbours can be told apart. */
+/** The same in words: those of neighbours differ. */
 export function placeOn(axis: Axis | undefined, index: number): string {
     return short(valueOn(axis, index), 4, isCalibrated(axis) ? Math.abs(axis.scale) : 1);
 }
@@ -57,13 +57,17 @@ export function pixelSize(axes: Axis[]): { y: number; x: number; unit: string } 
     return { y: Math.abs(y.scale), x: Math.abs(x.scale), unit: unitOf(x) };
 }
 
-/** A bar of a round length: how long it is on the screen, and in words. */
-export function scaleBar(view: View, axis: Axis | undefined): { length: number; words: string } {
-    const scale = isCalibrated(axis) ? Math.abs(axis.scale) : 1;
+/** A bar of a round length along the columns, whole pixels without a unit: how long it is on the screen, and in words. */
+export function scaleBar(view: View, axes: Axis[]): { length: number; words: string } {
+    const [y, x] = [axes[axes.length - 2], axes[axes.length - 1]];
+    const scale = isCalibrated(x) ? Math.abs(x.scale) : 1;
     const seen = Math.min(view.width, view.cols * view.k);
-    const long = niceStep(((seen * 0.28) / view.k) * scale);
-    return { length: (long / scale) * view.k, words: `${short(long)} ${unitOf(axis)}` };
+    const long = Math.max(isCalibrated(x) ? 0 : 1, niceStep(((seen * 0.28) / view.k) * scale));
+    const same = isCalibrated(y) === isCalibrated(x) && unitOf(y) === unitOf(x) && (!isCalibrated(y) || Math.abs(Math.abs(y.scale) - scale) <= 1e-3 * scale);
+    return { length: (long / scale) * view.k, words: `${short(long)} ${unitOf(x)}${y && !same ? ` (${x?.name || "x"})` : ""}` };
 }
+
+const DIGIT_WIDTH = 7.2;
 
 export class Scales {
     private readonly bar = svg("g", { class: "ffv-scalebar" });
@@ -81,12 +85,14 @@ export class Scales {
         this.shown = key;
         const x = axes[axes.length - 1];
         const y = axes[axes.length - 2];
-        this.bar.replaceChildren(...(bar && !view.line ? this.barParts(view, x, ticks) : []));
+        this.bar.replaceChildren(...(bar && !view.line ? this.barParts(view, axes, ticks) : []));
         this.ticks.replaceChildren(...(ticks ? [...tickParts(view, x, true), ...(view.line ? [] : tickParts(view, y, false))] : []));
     }
 
-    private barParts(view: View, axis: Axis | undefined, ticks: boolean): SVGElement[] {
-        const { length, words } = scaleBar(view, axis);
+    private barParts(view: View, axes: Axis[], ticks: boolean): SVGElement[] {
+        const { length, words } = scaleBar(view, axes);
+        // A part of a pixel is seen.
+        if (length > view.width) return [];
         const left = Math.max(0, view.sx(-0.5)) + (ticks ? 48 : 12);
         const bottom = Math.min(view.height, view.sy(view.rows - 0.5)) - (ticks ? 34 : 12);
         return [
@@ -105,7 +111,12 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
     const last = Math.min(n - 0.5, across ? view.px(length) : view.py(length));
     const [a, b] = [valueOn(axis, first), valueOn(axis, last)];
     // Between pixels there is nothing to number.
-    const step = Math.max(isCalibrated(axis) ? 0 : 1, niceStep(((across ? 80 : 55) / view.k) * Math.abs(scale)));
+    const stepOf = (room: number) => Math.max(isCalibrated(axis) ? 0 : 1, niceStep((room / view.k) * Math.abs(scale)));
+    const widest = (step: number) => DIGIT_WIDTH * Math.max(...[a, b].map((value) => short(Math.round(value / step) * step, 4, step).length));
+    let room = across ? 80 : 55;
+    let step = stepOf(room);
+    // Numbers beside each other have room.
+    while (across && room < length && (step * view.k) / Math.abs(scale) < widest(step) + 10) step = stepOf((room *= 1.25));
     const parts: SVGElement[] = [];
     const edge = across
         ? Math.min(view.height, view.line ? view.height : view.sy(view.rows - 0.5))
@@ -114,19 +125,23 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
         const value = i * step;
         const index = (value - valueOn(axis, 0)) / scale;
         const at = across ? view.sx(index) : view.sy(index);
-        parts.push(
-            across
-                ? svg("path", { d: `M${at} ${edge}v-6` })
-                : svg("path", { d: `M${edge} ${at}h6` }),
-            across
-                ? svg("text", { class: "ffv-over", x: at, y: edge - 9, "text-anchor": "middle" }, short(value, 4, step))
-                : svg("text", { class: "ffv-over", x: edge + 9, y: at + 4 }, short(value, 4, step)),
-        );
+        const words = short(value, 4, step);
+        const width = DIGIT_WIDTH * words.length;
+        if (across) {
+            const x = Math.min(view.width - width / 2, Math.max(width / 2, at));
+            parts.push(svg("path", { d: `M${at} ${edge}v-6` }), svg("text", { class: "ffv-over", x, y: edge - 9, "text-anchor": "middle" }, words));
+        } else {
+            parts.push(svg("path", { d: `M${edge} ${at}h6` }));
+            // The corner is for the numbers of the other axis, and a wide number would meet the name of this one.
+            const [top, bottom] = [Math.max(0, view.sy(-0.5)), Math.min(view.height, view.sy(view.rows - 0.5))];
+            const free = at < bottom - 24 && (at > top + 24 || width < 28);
+            if (free) parts.push(svg("text", { class: "ffv-over", x: edge + 9, y: Math.max(at + 4, top + 12) }, words));
+        }
     }
     const words = `${axis?.name ?? (across ? "x" : "y")} (${unitOf(axis)})`;
     parts.push(
         across
-            ? svg("text", { class: "ffv-over", x: Math.min(view.width, view.sx(view.cols - 0.5)) - 4, y: edge - 22, "text-anchor": "end" }, words)
+            ? svg("text", { class: "ffv-over", x: Math.min(view.width, view.sx(view.cols - 0.5)) - 4, y: edge - 24, "text-anchor": "end" }, words)
             : svg("text", { class: "ffv-over", x: edge + 40, y: Math.max(0, view.line ? 0 : view.sy(-0.5)) + 14 }, words),
     );
     return parts;

@@ -102,8 +102,9 @@ export class ContrastPanel {
         this.gamma.root.hidden = display.scale !== "power";
         this.note.hidden = display.scale === "linear";
         this.gamma.show(display.gamma);
-        this.low.show(display.low);
-        this.high.show(display.high);
+        const range = display.high - display.low;
+        this.low.show(display.low, range);
+        this.high.show(display.high, range);
         this.from.show(display.from);
         this.to.show(display.to);
         this.auto.setAttribute("aria-pressed", String(display.auto));
@@ -142,7 +143,7 @@ export class ContrastPanel {
         const [low, high] = [at(display.low), at(display.high)];
         update(this.shade, { x: low, width: Math.max(0, high - low) });
         for (const [which, x] of [["low", low], ["high", high]] as const) {
-            update(this.grips[which], { transform: `translate(${x.toFixed(2)} 0)`, "aria-valuenow": display[which], "aria-valuetext": short(display[which], 6) });
+            update(this.grips[which], { transform: `translate(${x.toFixed(2)} 0)`, "aria-valuenow": display[which], "aria-valuetext": short(display[which], 6, display.high - display.low) });
         }
     }
 

@@ -6,7 +6,6 @@ import type { OverlayHost } from "../overlay/overlay.ts";
 import { Scales } from "../overlay/scales.ts";
 import { Curve } from "../plots/curve.ts";
 import type { Axis, Point } from "../protocol.ts";
-import { direction } from "./colour.ts";
 import type { Lut, Norm } from "./colour.ts";
 import { isVector } from "./decode.ts";
 import type { Picture } from "./decode.ts";
@@ -14,6 +13,7 @@ import { painterFor } from "./painter.ts";
 import type { Painter, PainterChoice } from "./painter.ts";
 import { View, panned, zoomed } from "./view.ts";
 import type { Zoom } from "./view.ts";
+import { disk } from "./wheel.ts";
 
 export interface StageHost extends OverlayHost {
     zoom(): Zoom | null;
@@ -36,6 +36,8 @@ export interface Look {
     marks: number[];
 }
 
+/** How wide the disk of directions is. */
+const LEGEND = 72;
 /** More marks than this are not drawn one by one. */
 const MOST_MARKS = 4000;
 
@@ -55,8 +57,8 @@ export class Stage {
     private size: [number, number] = [0, 0];
     private whole: [number, number] = [1, 1];
     private line = false;
-    private readonly legend = el("canvas", { class: "ffv-legend", width: 72, height: 72, hidden: true, "aria-hidden": "true" });
-    private legendKey: unknown;
+    private readonly legend = el("canvas", { class: "ffv-legend", width: LEGEND, height: LEGEND, hidden: true, "aria-hidden": "true" });
+    private legendKey: { lut: Lut; key: string } | undefined;
     private cursorAt: Point | null = null;
     /** What the canvas shows. */
     private painted: { picture: Picture; lut: Lut; key: string } | undefined;
@@ -134,7 +136,7 @@ export class Stage {
         this.scales.draw(view, look.axes, look.scalebar, look.ticks || this.line);
         this.overlay.draw(view);
         this.drawCross(view);
-        this.drawLegend(look.lut);
+        this.drawLegend(look);
     }
 
     /** The canvas as it is now, drawn again so that it can be read. */
@@ -206,20 +208,13 @@ export class Stage {
         this.marks.setAttribute("d", d);
     }
 
-    /** Which colour a direction has: a disk of vectors. */
-    private drawLegend(lut: Lut): void {
+    /** Which colour a direction has. */
+    private drawLegend({ lut, norm }: Look): void {
         this.legend.hidden = !this.picture || !isVector(this.picture);
-        if (this.legend.hidden || this.legendKey === lut) return;
-        this.legendKey = lut;
-        const image = new ImageData(72, 72);
-        for (let i = 0; i < 72 * 72; i++) {
-            const [y, x] = [Math.floor(i / 72) - 35.5, (i % 72) - 35.5];
-            const length = Math.hypot(y, x) / 34;
-            if (length > 1) continue;
-            const at = 3 * direction(y, x);
-            image.data.set([lut[at]! * length, lut[at + 1]! * length, lut[at + 2]! * length, 255], 4 * i);
-        }
-        this.legend.getContext("2d")!.putImageData(image, 0, 0);
+        const key = JSON.stringify(norm);
+        if (this.legend.hidden || (this.legendKey?.lut === lut && this.legendKey.key === key)) return;
+        this.legendKey = { lut, key };
+        this.legend.getContext("2d")!.putImageData(new ImageData(disk(lut, norm, LEGEND), LEGEND, LEGEND), 0, 0);
     }
 
     private drawCross(view: View): void {

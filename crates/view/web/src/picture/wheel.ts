@@ -1,6 +1,7 @@
 // The colours of directions: a cyclic table whose lightness hardly changes, so that brightness can mean length.
 
-import type { Lut } from "./colour.ts";
+import { direction, position } from "./colour.ts";
+import type { Lut, Norm } from "./colour.ts";
 
 let table: Lut | undefined;
 
@@ -14,6 +15,21 @@ export function wheel(): Lut {
         table.set(oklch(0.76, 0.145, hue), 3 * i);
     }
     return table;
+}
+
+/** A disk of vectors as RGBA, `size` pixels wide: the colour of each direction, up to the upper limit at the edge. */
+export function disk(lut: Lut, norm: Norm, size: number): Uint8ClampedArray<ArrayBuffer> {
+    const rgba = new Uint8ClampedArray(4 * size * size);
+    const middle = (size - 1) / 2;
+    for (let i = 0; i < size * size; i++) {
+        const [y, x] = [Math.floor(i / size) - middle, (i % size) - middle];
+        const length = Math.hypot(y, x) / (size / 2 - 2);
+        if (length > 1) continue;
+        const brightness = position(length * norm.high, norm);
+        const at = 3 * direction(y, x);
+        rgba.set([lut[at]! * brightness, lut[at + 1]! * brightness, lut[at + 2]! * brightness, 255], 4 * i);
+    }
+    return rgba;
 }
 
 /** Björn Ottosson: A perceptual color space for image processing (2020), <https://bottosson.github.io/posts/oklab>. */

@@ -5,6 +5,7 @@ import { position } from "../picture/colour.ts";
 import type { Norm } from "../picture/colour.ts";
 import type { Picture } from "../picture/decode.ts";
 import type { View } from "../picture/view.ts";
+import { Pen } from "./pen.ts";
 
 const COLOURS = ["ffv-curve", "ffv-curve ffv-second"];
 /** Above and below the curve. */
@@ -15,8 +16,7 @@ function path(values: ArrayLike<number>, stride: number, view: View, height: (va
     const from = Math.max(0, Math.floor(view.px(0) / stride) - 1);
     const to = Math.min(values.length - 1, Math.ceil(view.px(view.width) / stride) + 1);
     const step = Math.max(1, Math.floor((to - from) / (2 * view.width)));
-    let d = "";
-    let pen = "M";
+    const pen = new Pen();
     for (let i = from; i <= to; i += step) {
         let low = Infinity;
         let high = -Infinity;
@@ -26,15 +26,14 @@ function path(values: ArrayLike<number>, stride: number, view: View, height: (va
             if (value > high) high = value;
         }
         if (low === Infinity) {
-            pen = "M";
+            pen.lift();
             continue;
         }
-        const x = view.sx((i + (step - 1) / 2) * stride + (stride - 1) / 2).toFixed(1);
-        d += `${pen}${x} ${height(low).toFixed(1)}`;
-        if (high !== low) d += `L${x} ${height(high).toFixed(1)}`;
-        pen = "L";
+        const x = view.sx((i + (step - 1) / 2) * stride + (stride - 1) / 2);
+        pen.to(x, height(low));
+        if (high !== low) pen.to(x, height(high));
     }
-    return d;
+    return pen.drawn();
 }
 
 export class Curve {

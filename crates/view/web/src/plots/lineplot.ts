@@ -1,6 +1,7 @@
 // A small plot: one curve, its axes, marks, and the value under the pointer or the cursor that keys move.
 
 import { el, niceStep, short, svg, update } from "../dom.ts";
+import { Pen } from "./pen.ts";
 
 export interface Series {
     x: ArrayLike<number>;
@@ -86,16 +87,14 @@ export class LinePlot {
         this.toX = (value) => left + (across * (value - first)) / span;
         this.fromX = (at) => first + ((at - left) / across) * span;
 
-        let d = "";
-        let pen = "M";
+        const pen = new Pen();
         for (let i = 0; i < n; i++) {
             const value = series.y[i]!;
             if (value - value !== 0 || (log && !(value > 0))) {
-                pen = "M";
+                pen.lift();
                 continue;
             }
-            d += `${pen}${this.toX(series.x[i]!).toFixed(1)} ${y(value).toFixed(1)}`;
-            pen = "L";
+            pen.to(this.toX(series.x[i]!), y(value));
         }
         update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low, 4, high - low)} to ${short(high, 4, high - low)}` });
         const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
@@ -113,7 +112,7 @@ export class LinePlot {
             const at = this.toX(mark);
             if (at >= left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
         }
-        parts.push(svg("path", { class: "ffv-plot-line", d }), this.cross);
+        parts.push(svg("path", { class: "ffv-plot-line", d: pen.drawn() }), this.cross);
         this.svg.replaceChildren(...parts);
     }
 

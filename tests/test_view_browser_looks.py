@@ -1,0 +1,92 @@
+"""How the viewer looks in a real browser: what fits, and what can be read."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser_cases import PICTURES, drive, viewer
+
+pytestmark = pytest.mark.usefixtures("one_browser")
+
+AXES = {"scan.axes": True, "pattern.axes": True}
+
+
+def looks(path: Path, data: np.ndarray, *options: str, **wanted: Any) -> Any:
+    """How the page of some data looks in a state."""
+    np.save(path, data)
+    picture = str(Path(PICTURES) / f"{path.stem[:20]}.png") if PICTURES else None
+    with viewer(path, *options) as (link, _):
+        found = drive("looks.mjs", url=link, **{"changes": AXES, "picture": picture, **wanted})
+    assert found["errors"] == []
+    return found
+
+
+def frames(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).poisson(20, shape).astype(np.uint16)
+
+
+def assert_apart(pane: Any) -> None:
+    """Numbers and names of axes neither touch nor leave the picture."""
+    stage = pane["stage"]
+    for _, box in pane["ticks"]:
+        assert box["x"] >= stage["x"] - 1
+        assert box["x"] + box["width"] <= stage["x"] + stage["width"] + 1
+    # Boxes of words are a little higher than their letters.
+    for (a, first), (b, second) in combinations(pane["ticks"], 2):
+        across = min(first["right"], second["right"]) - max(first["left"], second["left"])
+        down = min(first["bottom"], second["bottom"]) - max(first["top"], second["top"])
+        assert across <= 0 or down <= 4, (a, b)
+
+
+@pytest.mark.parametrize("centre", ["0,0", "0,-1234500", "-1234500,7"])
+def test_numbers_of_axes_are_apart(centre: str, tmp_path: Path) -> None:
+    options = ("--pixel-size", "0.01eV", "--centre", centre, "--scan-step", "1.5nm")
+    found = looks(tmp_path / "axes.npy", frames(9, 14, 24, 20), *options)
+    for pane in ("scan", "pattern"):
+        assert len(found[pane]["ticks"]) > 4
+        assert_apart(found[pane])
+
+
+def test_numbers_of_spectra_are_apart(tmp_path: Path) -> None:
+    options = ("--sig-dims", "1", "--pixel-size", "0.01eV")
+    data = frames(3, 4, 512)
+    found = looks(tmp_path / "spectra.npy", data + np.float64(0.25), *options)
+    assert len(found["pattern"]["ticks"]) > 3
+    assert_apart(found["pattern"])
+
+
+def test_curves_of_one_point_are_dots(tmp_path: Path) -> None:
+    found = looks(tmp_path / "one.npy", frames(3, 4, 1), "--sig-dims", "1")
+    assert re.fullmatch(r"M[\d.]+ [\d.]+m-2 0a2 2 .*", found["pattern"]["curve"])
+
+
+def test_long_names_fit(tmp_path: Path) -> None:
+    found = looks(tmp_path / f"{'long_' * 40}.npy", frames(3, 4, 6, 5))
+    assert found["beyond"] <= 0
+
+
+def test_limits_have_the_digits_in_which_they_differ(tmp_path: Path) -> None:
+    data = 45035996.0 + np.random.default_rng(4).uniform(0, 0.5, (3, 4, 6, 5))
+    low, high = looks(tmp_path / "large.npy", data)["pattern"]["fields"]
+    assert 45035996 < float(low) < float(high) < 45035996.5
+
+
+def test_scale_bars_of_pixels_and_of_unequal_steps(tmp_path: Path) -> None:
+    found = looks(tmp_path / "small.npy", frames(3, 4, 2, 3))
+    assert found["pattern"]["bar"] == "1 px"
+    found = looks(tmp_path / "uneven.npy", frames(9, 9, 6, 5), "--scan-step", "0.5nm,0.25nm")
+    assert re.fullmatch(r"[\d.]+ nm \((scan_)?x\)", found["scan"]["bar"])
+
+
+def test_pictures_of_vectors_have_their_wheel(tmp_path: Path) -> None:
+    channel = {"kind": "com", "part": "vector", "centre": "mean", "rotation": 0, "flip_y": False}
+    changes = {"scan.query.channel": channel, "scan.query.detector": []}
+    found = looks(tmp_path / "scan.npy", frames(5, 6, 12, 10), changes=changes, export="scan-svg")
+    assert found["file"].count("<image ") == 2
+    (length,) = re.findall(r">([\d.]+) px</text>", found["file"])[-1:]
+    assert float(length) == pytest.approx(float(found["scan"]["fields"][1]), rel=1e-3)
