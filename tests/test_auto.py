@@ -273,10 +273,10 @@ def test_modules_that_cannot_be_sent(ctx, tmp_path, monkeypatch):
     module = importlib.import_module(name)
     try:
         with ff.Context.make_with("processes", cpus=1) as processes:
-            for _ in range(2):  # workers have filled the cache the second time
+            for _ in range(2):  # workers have a model the second time, and a filled cache
                 found = processes.run_udf(dataset, module.Locked())["level"].data
                 assert found.tolist() == [8] * 4
-            path.write_text(LOCKED.format(scale=3))
+            path.write_text(LOCKED.format(scale="1 + 2"))  # of another size than what is compiled
             importlib.reload(module)
             with pytest.raises(FramefoldError, match=rf"{name}\.level\.scale is not the same"):
                 processes.run_udf(dataset, module.Locked())
@@ -296,10 +296,16 @@ def scaled(scale):
             return function(frame) * scale
         return wrapper
     return decorator
+model = None
+class Model:
+    def total(self, frame):
+        return frame.sum()
 @scaled({scale})
 def level(frame):
+    global model
     with lock:
-        return found.setdefault(frame.tobytes(), frame.sum())
+        model = model or Model()
+        return found.setdefault(frame.tobytes(), model.total(frame))
 class Locked(UDF):
     def get_result_buffers(self):
         return {{"level": self.buffer(kind="nav")}}

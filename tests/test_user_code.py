@@ -55,6 +55,15 @@ class Class:
     times = functools.partialmethod(other, {k})
     def through(self):
         return self.cached
+class Property:
+    @property
+    def level(self):
+        return {k}
+class Registered:
+    made = []
+    def __init__(self):
+        self.made.append(len(self.made))
+table = {{"registered": Registered, "base": other}}
 """
 #: Values that the module has by these names.
 VALUES = {
@@ -77,6 +86,8 @@ VALUES = {
     "as_default": "lambda x, function=base: function(x)",
     "instance": "Class()",
     "method": "Class().through",
+    "with_a_property": "Property()",
+    "objects": "[Property(), Property(), Class()]",
     "in_itself": "{{'base': base}}\nin_itself['self'] = [in_itself]",
 }
 MODULE += "".join(f"{name} = {value}\n" for name, value in VALUES.items())
@@ -117,10 +128,24 @@ def test_another_function_of_a_known_name_is_seen(load):
 
 def test_what_closures_keep_of_their_calls_is_no_other_code(load):
     module = load(1)
-    first = facts([(module, {"is_counted"})])
-    module.is_counted(3)
-    assert not list(differing(first, facts([(module, {"is_counted"})])))
-    assert not list(differing(facts([(module, {"is_counted"})]), first))
+    for call in range(3):
+        before = facts([(module, {"is_counted"})])
+        module.is_counted(call)
+        assert not list(differing(before, facts([(module, {"is_counted"})])))
+        assert not list(differing(facts([(module, {"is_counted"})]), before))
+
+
+def test_what_classes_in_tables_keep_is_no_other_code(load):
+    module = load(1)
+    before = facts([(module, {"table"})])
+    module.Registered()
+    assert not list(differing(before, facts([(module, {"table"})])))
+
+
+def test_objects_in_tables_are_few_facts(load):
+    module = load(1)
+    module.objects += [module.Property() for _ in range(1000)]
+    assert len(facts([(module, {"objects"})])) < 100
 
 
 @pytest.mark.parametrize("code", ["getattr(m, 'base')", "vars(m)['base']", "m.in_a_dict['base']"])

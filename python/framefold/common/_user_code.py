@@ -70,20 +70,21 @@ def facts(uses: Iterable[Use]) -> Facts:
 def facts_of(value: Any) -> Facts:
     """What a class or function is, with all code and values that it refers to in turn.
 
-    As in :func:`facts`, but lists, sets and dicts in which there is nothing are caches, too.
+    As in :func:`facts`, but of values numbers and texts alone count: modules that cannot be sent
+    have models, files and tables that are made when they are needed first.
     """
-    found = _Facts(empty_are_caches=True)
+    found = _Facts(code_alone=True)
     found.add(f"{value.__module__}.{getattr(value, '__qualname__', '')}", value, set())
     return found.found
 
 
 class _Facts:
-    def __init__(self, *, empty_are_caches: bool = False) -> None:
+    def __init__(self, *, code_alone: bool = False) -> None:
         self.found: Facts = {}
-        self._empty_are_caches = empty_are_caches
+        self._code_alone = code_alone
         self._seen: set[Any] = set()
         #: Values whose text was taken in by a name, and the code in them.
-        self._texts: dict[tuple[str, int], tuple[Any, list[Any]]] = {}
+        self._texts: dict[tuple[str, int], tuple[Any, dict[int, Any]]] = {}
 
     def add(self, path: str, value: Any, names: set[str]) -> None:
         """Take in a value that is used by code with these names in it."""
@@ -91,20 +92,21 @@ class _Facts:
             self._add_module(value, names)
             return
         if isinstance(value, partial | partialmethod):
-            self._add_text(f"{path}()", (value.args, value.keywords), names)
+            self._add_text(f"{path}()", (value.args, *value.keywords.items()), names)
             value = value.func
         if isinstance(value, MethodType):
             self.add(f"{path}.__self__", value.__self__, names)
             value = value.__func__
-        if isinstance(value, FunctionType):
+        if isinstance(value, property):
+            for function in (value.fget, value.fset):
+                self.add(path, function, names)
+        elif isinstance(value, FunctionType):
             self._add_function(path, value)
         elif isinstance(value, type) and _is_in_a_file(value.__module__):
             self._add_class(path, value)
         elif (function := _wrapped(value)) is not None:
             if not self._has_seen(value):
                 self.add(path, function, names)
-        elif self._empty_are_caches and isinstance(value, list | set | dict) and not value:
-            self.found.setdefault(path, EMPTY)
         elif not _is_cache(path, value):
             self._add_text(path, value, names)
         if _is_in_a_file(type(value).__module__):
@@ -114,14 +116,20 @@ class _Facts:
         """Take in a value by its text, and the code that lies in it by what it is."""
         known = self._texts.get((path, id(value)))
         if known is None:
-            code: list[Any] = []
-            self._note(path, _text(value, code))
+            code: dict[int, Any] = {}
+            text = _text(value, code)
+            if not self._code_alone:
+                self._note(path, text)
+            elif (plain := _plain_in(value)) is not None:
+                self._note(path, plain)
             self._texts[path, id(value)] = value, code
         else:  # what is used of modules may be something else
-            code = [each for each in known[1] if isinstance(each, ModuleType)]
-        for place, each in enumerate(code):
-            if each is not value:
-                self.add(f"{path}[{place}]", each, names)
+            code = {key: each for key, each in known[1].items() if isinstance(each, ModuleType)}
+        for each in code.values():
+            if isinstance(each, type) and _is_in_a_file(each.__module__):
+                self._add_class(f"{path}[]", each, values=False)
+            elif each is not value:
+                self.add(f"{path}[]", each, names)
 
     def _note(self, path: str, fact: Any) -> None:
         # Beside what else has that name: a function and its cells, of which some are functions.
@@ -145,12 +153,17 @@ class _Facts:
             return
         if (inner := _wrapped(function)) is not None:
             self.add(f"{path}.__wrapped__", inner, names)
+            is_cache: tuple[type, ...] = (list, set, dict)  # of decorators: caches, counts, times
+        else:
+            is_cache = ()
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            if name not in _stored_in(code):  # such as a number of calls
-                self._add_cell(f"{path}.{name}", _content(cell), names, is_own=is_own)
+            content = _content(cell)
+            if name not in _stored_in(code) and not isinstance(content, is_cache):
+                self._add_cell(f"{path}.{name}", content, names, is_own=is_own)
         if not is_own:
             return
-        self._add_text(f"{path}()", (function.__defaults__, function.__kwdefaults__), names)
+        defaults = function.__defaults__, *(function.__kwdefaults__ or {}).items()
+        self._add_text(f"{path}()", defaults, names)
         for name in sorted(globals_in(code) & function.__globals__.keys()):
             self.add(f"{home}.{name}", function.__globals__[name], names)
         for module, used in modules_used(function):
@@ -162,21 +175,22 @@ class _Facts:
         elif is_own:
             self.found.setdefault(path, EMPTY)
 
-    def _add_class(self, path: str, cls: type) -> None:
+    def _add_class(self, path: str, cls: type, *, values: bool = True) -> None:
+        """Take in a class; with what it has beside its methods, if it is not one in a container."""
         self._note(path, [f"{base.__module__}.{base.__qualname__}" for base in cls.__bases__])
-        if self._has_seen(cls):
+        if self._has_seen(cls, values):
             return
         for base in cls.__bases__:
             self.add(f"{path}.{base.__name__}", base, set())
         for name, member in sorted(vars(cls).items()):
             member = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(member, FunctionType) or not name.startswith("__"):
+            if isinstance(member, FunctionType) or (values and not name.startswith("__")):
                 self.add(f"{path}.{name}", member, set())
 
-    def _has_seen(self, value: Any) -> bool:
+    def _has_seen(self, value: Any, how: Any = None) -> bool:
         """Whether that was taken in before, by whatever name; code refers to itself."""
-        has_seen = id(value) in self._seen
-        self._seen.add(id(value))
+        has_seen = (id(value), how) in self._seen
+        self._seen.add((id(value), how))
         return has_seen
 
 
@@ -220,7 +234,7 @@ def _is_cache(path: str, value: Any) -> bool:
     return is_private and isinstance(value, list | set | dict | np.ndarray)
 
 
-def _text(value: Any, code: list[Any] | None = None, around: tuple[int, ...] = ()) -> str:
+def _text(value: Any, code: dict[int, Any] | None = None, around: tuple[int, ...] = ()) -> str:
     """Differs for values that differ, where they are plain; all others are added to ``code``."""
     kind = type(value)
     if isinstance(value, _PLAIN):
@@ -245,8 +259,18 @@ def _text(value: Any, code: list[Any] | None = None, around: tuple[int, ...] = (
     if isinstance(value, SimpleNamespace):
         return f"{text}{inner(dict(vars(value)))}"
     if code is not None:
-        code.append(value)
+        # Of objects in a container, there may be many of one class.
+        is_object = around and not callable(value) and not isinstance(value, ModuleType)
+        each = kind if is_object else value
+        code[id(each)] = each
     return text
+
+
+def _plain_in(value: Any) -> Any:
+    """Numbers and texts, also in tuples, which do not change; None for all else."""
+    if isinstance(value, tuple):
+        return [_plain_in(each) for each in value]
+    return _text(value) if isinstance(value, _PLAIN) and value is not None else None
 
 
 def _order(value: Any) -> tuple[str, str]:

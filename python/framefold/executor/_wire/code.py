@@ -173,7 +173,9 @@ def _imported(by_name: bytes, digests: Facts, expected: Facts, reason: str) -> A
     """
     value = pickle.loads(by_name)
     modules = {name: _digest(importlib.import_module(name)) for name in digests}
-    for path in (*differing(facts_of(value), expected), *differing(modules, digests)):
+    found = {path: fact for path, fact in facts_of(value).items() if path in expected}
+    both = {path: expected[path] for path in found}
+    for path in (*differing(found, both), *differing(modules, digests)):
         raise DifferentCodeError(
             f"{path} is not the same in worker processes, and cannot be sent to them ({reason}); "
             f"{_ANEW}"
