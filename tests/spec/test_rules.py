@@ -285,7 +285,14 @@ def test_constructors_that_convert_are_found_beside_a_dict(ctx, dataset):
         def __init__(self, scale):
             super().__init__(scale=max(1, scale // 2))
 
-    for udf in (Doubles({"gain": 1}), Halves(4)):
+    class Percent(Sums):
+        def __init__(self, model, scale):
+            super().__init__(model=model, scale=scale / 100 if scale > 1 else scale)
+
+    changed = Percent({"gain": 1}, 150)
+    changed.params.model["gain"] = 2
+    unchanged = Percent({"gain": 1}, 150), Percent(np.ones(3), 150)
+    for udf in (Doubles({"gain": 1}), Halves(4), changed, *unchanged):
         with pytest.raises(UDFError, match="converts parameter 'scale'"):
             ctx.run_udf(dataset=dataset, udf=udf)
 

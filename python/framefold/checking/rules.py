@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: What another order of sums may change in single precision, and what it may not.
 ROUNDING = 1e-4
 #: What framefold itself sets on each copy.
-OWN = frozenset({"_kwargs", "params", "results", "task_data", "meta"})
+OWN = frozenset({"_kwargs", "_dicts", "params", "results", "task_data", "meta"})
 #: Results of kinds other than nav are merged once for each partition.
 LARGE = 256 << 20
 

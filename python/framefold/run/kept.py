@@ -192,7 +192,7 @@ def _more(run: Run) -> Iterator[tuple[str, str]]:
         if type(udf).__module__.partition(".")[0] == "framefold":
             continue
         for name, value in vars(udf).items():
-            if name in main_side.OF_A_RUN or name == "_kwargs" or name in udf._computed:
+            if name in (*main_side.OF_A_RUN, "_kwargs", "_dicts", *udf._computed):
                 continue
             try:
                 yield f"attribute {name!r} of {number}", described(value)

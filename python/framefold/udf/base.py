@@ -132,6 +132,8 @@ class UDF(BackendConstants):
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
+        #: What was in dicts among them when the constructor saw them; they may change.
+        self._dicts = {name: dict(d) for name, d in kwargs.items() if type(d) is dict}
         self.params = UDFData("parameter", kwargs)
         self.results = UDFData("result buffer")
         self.task_data = UDFData("task data")

@@ -15,7 +15,7 @@ from framefold.common._integers import MOST
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
-from framefold.udf._conversions import SCALARS, converted_again
+from framefold.udf._conversions import converted_again
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.engine.changes import laid_out_to_travel
 
@@ -322,8 +322,8 @@ def recipe_of(udf: UDF) -> UDF:
 
     What the constructor passes on for the copy may be something else than what it was given; the
     copies for partitions all begin with the latter, wherever they are made, with arrays laid out as
-    those are that are sent there. Where a parameter is an object that changed since, such as a
-    dict, they begin with what the constructor makes of it now.
+    those are that are sent there. Where a parameter is a dict that changed since, they begin with
+    what the constructor makes of it now.
 
     Raises
     ------
@@ -342,8 +342,8 @@ def recipe_of(udf: UDF) -> UDF:
     passed_on = udf._kwargs
     wrong = converted_again(type(udf), "UDF", passed_on, by_copy, "in get_task_data")
     if wrong is not None:
-        if _may_have_changed(passed_on, by_copy) and _passes_on(copy.copy(), by_copy):
-            passed_on = by_copy  # made of what is in an object now
+        if _follows_dicts(udf):
+            passed_on = by_copy  # made of what is in them now
         # What is another one at each call, as a number of its own, is not made of what it gets.
         elif _passes_on(udf.copy(), by_copy):
             raise UDFError(wrong)
@@ -356,9 +356,20 @@ def _passes_on(udf: UDF, parameters: Mapping[str, Any]) -> bool:
     return converted_again(type(udf), "UDF", parameters, now, "") is None
 
 
-def _may_have_changed(passed_on: Mapping[str, Any], by_copy: Mapping[str, Any]) -> bool:
-    """Whether an object is passed on as it is that can be another since the constructor saw it."""
-    return any(
-        value is by_copy.get(name) and not isinstance(value, SCALARS)
-        for name, value in passed_on.items()
+def _follows_dicts(udf: UDF) -> bool:
+    """Whether dicts changed since, and nothing is converted where they are as they were."""
+    changed = {
+        name: before
+        for name, before in udf._dicts.items()
+        if not _have_same_items(before, udf._kwargs.get(name))
+    }
+    then = {**udf._kwargs, **changed}
+    return bool(changed) and _passes_on(udf.new_for_partition(then), then)
+
+
+def _have_same_items(before: dict[Any, Any], now: Any) -> bool:
+    return (
+        type(now) is dict
+        and before.keys() == now.keys()
+        and all(now[key] is value for key, value in before.items())
     )
