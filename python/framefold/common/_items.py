@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set, Sized
+from collections.abc import Iterable, KeysView, Mapping, Set, Sized
 from itertools import islice
 from operator import index
 from typing import Any
@@ -38,7 +38,8 @@ def in_order(name: str, values: Iterable[Any]) -> Iterable[Any]:
         If it is a set, which has no order; a mapping, which holds more than its keys; or bytes,
         which are text.
     """
-    if isinstance(values, Set | Mapping | bytes | bytearray):
+    has_order = not isinstance(values, Set | Mapping | bytes | bytearray)
+    if not (has_order or isinstance(values, KeysView)):  # those of a dict are as it is
         raise ArgumentTypeError(
             f"{name} is {values!r}, of type {type(values).__name__}; pass a tuple or a list"
         )

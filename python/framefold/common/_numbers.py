@@ -80,7 +80,7 @@ def count(name: str, value: Any, least: float = 0) -> int:
 
 
 def as_float(value: Any) -> float | None:
-    """A number as such; also an array without axes, as quantities hold. None if it is none."""
+    """A number as such; also an array of one element, as quantities hold. None if it is none."""
     found = _plain(value)
     try:
         return None if found is None else float(found)
@@ -90,7 +90,7 @@ def as_float(value: Any) -> float | None:
 
 def _plain(value: Any) -> int | float | None:
     """A number of Python; one of NumPy wraps around or rounds when it is computed with."""
-    if getattr(value, "shape", None) == ():
+    if getattr(value, "shape", None) in ((), (1,)):
         # What is masked is 0.0 as an item, and nanoseconds are integers.
         if has_masked(value) or getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
             return None
