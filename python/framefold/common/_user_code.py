@@ -97,10 +97,7 @@ class _Facts:
         if isinstance(value, MethodType):
             self.add(f"{path}.__self__", value.__self__, names)
             value = value.__func__
-        if isinstance(value, property):
-            for function in (value.fget, value.fset):
-                self.add(path, function, names)
-        elif isinstance(value, FunctionType):
+        if isinstance(value, FunctionType):
             self._add_function(path, value)
         elif isinstance(value, type) and _is_in_a_file(value.__module__):
             self._add_class(path, value)
