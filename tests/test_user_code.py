@@ -87,7 +87,8 @@ VALUES = {
     "instance": "Class()",
     "method": "Class().through",
     "with_a_property": "Property()",
-    "objects": "[Property(), Property(), Class()]",
+    "objects": "[Property(), Property()]",
+    "instances": "[Class()]",
     "in_itself": "{{'base': base}}\nin_itself['self'] = [in_itself]",
 }
 MODULE += "".join(f"{name} = {value}\n" for name, value in VALUES.items())

@@ -181,7 +181,8 @@ class _Facts:
             self.add(f"{path}.{base.__name__}", base, set())
         for name, member in sorted(vars(cls).items()):
             member = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(member, FunctionType) or (values and not name.startswith("__")):
+            is_code = isinstance(member, FunctionType) or _wrapped(member) is not None
+            if is_code or (values and not name.startswith("__")):
                 self.add(f"{path}.{name}", member, set())
 
     def _has_seen(self, value: Any, how: Any = None) -> bool:
