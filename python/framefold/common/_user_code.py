@@ -59,7 +59,8 @@ def facts(uses: Iterable[Use]) -> Facts:
     Of functions and classes the code counts, with what decorators have put around it; of numbers,
     texts, arrays, and lists, tuples, sets and dicts of such the values; of all else the type.
     Arrays, lists, sets and dicts whose name begins with an underscore do not count: caches, which
-    are filled while code works.
+    are filled while code works; nor do lists, sets and dicts in the closures of decorators, and
+    what classes in lists and dicts have beside methods.
     """
     found = _Facts()
     for module, names in uses:
@@ -148,15 +149,13 @@ class _Facts:
         self._note(path, of_code(code) if is_own else _text(function))
         if self._has_seen(function):
             return
-        if (inner := _wrapped(function)) is not None:
+        inner = _wrapped(function)
+        if inner is not None:
             self.add(f"{path}.__wrapped__", inner, names)
-            is_cache: tuple[type, ...] = (list, set, dict)  # of decorators: caches, counts, times
-        else:
-            is_cache = ()
+        lists_count = is_own and inner is None  # those of decorators are caches, counts, times
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            content = _content(cell)
-            if name not in _stored_in(code) and not isinstance(content, is_cache):
-                self._add_cell(f"{path}.{name}", content, names, is_own=is_own)
+            if name not in _stored_in(code):  # such as a number of calls
+                self._add_cell(f"{path}.{name}", _content(cell), names, lists_count)
         if not is_own:
             return
         defaults = function.__defaults__, *(function.__kwdefaults__ or {}).items()
@@ -166,10 +165,10 @@ class _Facts:
         for module, used in modules_used(function):
             self._add_module(module, used)
 
-    def _add_cell(self, path: str, value: Any, names: set[str], *, is_own: bool) -> None:
-        if not isinstance(value, list | set | dict) or (is_own and value):
+    def _add_cell(self, path: str, value: Any, names: set[str], lists_count: bool) -> None:
+        if not isinstance(value, list | set | dict) or (lists_count and value):
             self.add(path, value, names)
-        elif is_own:
+        elif lists_count:
             self.found.setdefault(path, EMPTY)
 
     def _add_class(self, path: str, cls: type, *, values: bool = True) -> None:
