@@ -73,6 +73,7 @@ def test_addresses_open_their_file(tmp_path: Path) -> None:
         address = address_of({**reloaded["state"], "file": "n1"})
         typed = drive("states.mjs", url=link, what="address", hash=address)
     assert typed["errors"] == []
+    assert json.loads(typed["address"])["scan"]["query"]["channel"]["kind"] == "max"
     assert (typed["typed"]["name"], typed["typed"]["first"]) == ("b.npy", 20)
     (words,) = typed["typed"]["said"]
     assert words.startswith(f"{said[0]}: 'a.npy' was expected, but this is 'c.npy'")

@@ -17,11 +17,8 @@ async function look(of) {
     return { name: await of.locator("h1").textContent(), facts: await of.locator(".ffv-facts").textContent(), first, said, state: await state(of) };
 }
 const named = (of, name) => until(() => of.locator("h1").textContent(), (now) => now === name);
-const inAddress = (of, part) =>
-    until(
-        () => of.evaluate(() => atob((location.hash.slice(3) || "").replaceAll("-", "+").replaceAll("_", "/"))),
-        (text) => text.includes(part),
-    );
+const address = (of) => of.evaluate(() => atob((location.hash.slice(3) || "").replaceAll("-", "+").replaceAll("_", "/")));
+const inAddress = (of, part) => until(() => address(of), (text) => text.includes(part));
 
 await exact(page);
 if (wanted.what === "skip") {
@@ -64,8 +61,19 @@ if (wanted.what === "files") {
     found.loaded = await look(other);
 }
 if (wanted.what === "address") {
-    await page.evaluate((hash) => (location.hash = hash), wanted.hash);
+    await page.evaluate((hash) => {
+        // The file takes longer to open than what was set just before is kept from the address.
+        const { send } = WebSocket.prototype;
+        WebSocket.prototype.send = function (data) {
+            const slow = typeof data === "string" && data.includes('"type":"open"');
+            setTimeout(() => send.call(this, data), slow ? 600 : 0);
+        };
+        const viewer = document.querySelector(".ffv").framefold;
+        viewer.load(viewer.state());
+        location.hash = hash;
+    }, wanted.hash);
     await page.locator(".ffv-said:visible").waitFor();
+    found.address = await address(page);
     found.typed = await look(page);
     await page.reload();
     found.reloaded = await look(page);

@@ -498,6 +498,8 @@ export class Viewer {
         try {
             const text = ofHash(location.hash);
             if (text === undefined || !this.panels || location.hash === toHash(this.state)) return;
+            // What was set before is not noted in place of what was typed.
+            clearTimeout(this.hashTimer);
             this.adopt(ofJson(text, this.description), true);
         } catch (error) {
             this.fail(error instanceof Error ? error.message : String(error));
