@@ -305,6 +305,19 @@ def test_specifications():
         (lambda: cluster_spec(1, cudas=-1), "cudas is -1"),
         (lambda: DaskJobExecutor("tcp://127.0.0.1:1"), "client is a str"),
         (lambda: DaskJobExecutor.make_local(main_process_gpu=-1), "number of a device"),
+        (
+            lambda: DaskJobExecutor.make_local(client_kwargs={"nmae": 1}),
+            "client_kwargs have 'nmae'",
+        ),
+        (
+            lambda: DaskJobExecutor.make_local(cluster_kwargs={"n": 1}),
+            "cluster_kwargs have 'n', wh",
+        ),
+        (
+            lambda: DaskJobExecutor.make_local(timeout="soon"),
+            "timeout is 'soon'; use a number of s",
+        ),
+        (lambda: DaskJobExecutor.make_local(startup_timeout=None), "startup_timeout is None, exp"),
         (lambda: ff.Context.make_with("dask", gpus=99), "gpus is 99, and CUDA devices there are"),
         (lambda: ff.Context.make_with("dask-integration", cpus=1), "cannot be chosen"),
     ],

@@ -100,6 +100,24 @@ def test_certificates_that_are_missing():
         DaskJobExecutor.connect("tls://127.0.0.1:9", client_kwargs={"timeout": 0.5})
 
 
+@pytest.mark.parametrize(
+    ("uri", "options", "said"),
+    [
+        ("tcp://127.0.0.1:9", {"tiemout": 3}, "client_kwargs have 'tiemout', which .* timeout,"),
+        ("tcp://127.0.0.1:9", {"timeout": "soon"}, "client_kwargs have timeout='soon'; use sec"),
+        ("tcp://127.0.0.1:9", {"timeout": None}, "client_kwargs have timeout=None; use sec"),
+        ("tcp://127.0.0.1:9", {"timeout": 0}, "client_kwargs have timeout=0; use sec"),
+        ("tcp://127.0.0.1:9", {"asynchronous": True}, "client_kwargs have asynchronous=True; lea"),
+        ("tcp://127.0.0.1:9", {"security": 3}, "no client of these arguments for 'tcp://.*Secu"),
+        (9, {}, "no client of these arguments for 9: .* must be a string"),
+        (None, {}, "None is no address of a Dask scheduler: .* starts a cluster"),
+    ],
+)
+def test_arguments_that_no_client_takes(uri, options, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        DaskJobExecutor.connect(uri, client_kwargs=options)
+
+
 def test_no_workers():
     with DaskJobExecutor.make_local({}, startup_timeout=0.5) as executor:
         ctx = ff.Context(executor=executor)

@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from framefold.common._integers import whole
+from framefold.common._numbers import as_float
 from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.common.scheduler import WorkerInfo, WorkerSet
@@ -171,8 +172,8 @@ BaseJobExecutor = JobExecutor
 def check_seconds(**limits: float | None) -> None:
     """Raise if a time limit, by the name of its parameter, is none."""
     for name, seconds in limits.items():
-        if seconds is not None and not seconds > 0:
-            raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
+        if seconds is not None and not (as_float(seconds) or 0.0) > 0:
+            raise InvalidArgumentError(f"{name} is {seconds!r}; use a number of seconds above 0")
 
 
 def cannot_be_pickled(executor: JobExecutor) -> Exception:

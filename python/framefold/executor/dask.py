@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import _thread
-import inspect
 import os
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.arrays.cuda.placement import Workers, devices_by_default
 from framefold.common._ending import at_end, is_ending, too_late
+from framefold.common._numbers import number
 from framefold.common.cores import available_cores
 from framefold.common.scheduler import WorkerInfo, WorkerSet
 from framefold.exceptions import (
@@ -46,8 +47,6 @@ T = TypeVar("T")
 
 #: For how long messages to the scheduler of a local cluster wait for others, in seconds.
 INTERVAL = 0.001
-#: How much longer than its timeout a client may take to connect, in seconds.
-GREETING = 1.0
 
 
 class DaskJobExecutor(JobExecutor):
@@ -107,7 +106,7 @@ class DaskJobExecutor(JobExecutor):
         self.client = client
         self.is_local = is_local
         self._timeout = timeout
-        self._startup_timeout = startup_timeout
+        self._startup_timeout = number("startup_timeout", startup_timeout, most=inf, unit="seconds")
         self._buffers = BufferPool()
         self._transfers = Transfers()
         self._closed = False
@@ -141,12 +140,16 @@ class DaskJobExecutor(JobExecutor):
         ------
         WorkerError
             If no scheduler answers there.
+        InvalidArgumentError
+            If there can be no client of these arguments.
         """
         check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
-        options = {"set_as_default": False, **(client_kwargs or {})}
+        from framefold.executor._dask.options import client_options, most_seconds
+
+        options = client_options(client_kwargs)
         try:
-            within = _most_seconds(distributed.Client, scheduler_uri, *args, **options)
+            within = most_seconds(scheduler_uri, *args, **options)
             client = _connected(distributed.Client, scheduler_uri, *args, within=within, **options)
         except (OSError, TimeoutError) as error:
             raise WorkerError(
@@ -159,18 +162,21 @@ class DaskJobExecutor(JobExecutor):
                 f"what answers at {scheduler_uri} is no Dask scheduler; see whether the address is "
                 f"right, and the port that of `dask scheduler`, not of its dashboard"
             ) from error
-        except TypeError as error:
-            if "ssl_context" not in str(error):
-                raise
-            raise InvalidArgumentError(
-                f"connections to {scheduler_uri} need certificates, and there are none; pass "
-                f"client_kwargs={{'security': distributed.Security(tls_ca_file=…, "
-                f"tls_client_cert=…, tls_client_key=…)}}"
-            ) from error
         except ValueError as error:
             raise InvalidArgumentError(
                 f"{scheduler_uri!r} is no address of a Dask scheduler: {error}; use one such as "
                 f"'tcp://10.0.0.1:8786'"
+            ) from error
+        except Exception as error:
+            if isinstance(error, TypeError) and "ssl_context" in str(error):
+                raise InvalidArgumentError(
+                    f"connections to {scheduler_uri} need certificates, and there are none; pass "
+                    f"client_kwargs={{'security': distributed.Security(tls_ca_file=…, "
+                    f"tls_client_cert=…, tls_client_key=…)}}"
+                ) from error
+            raise InvalidArgumentError(
+                f"Dask makes no client of these arguments for {scheduler_uri!r}: "
+                f"{type(error).__name__}: {error}"
             ) from error
         try:
             executor = cls(client, timeout=timeout, startup_timeout=startup_timeout)
@@ -221,25 +227,21 @@ class DaskJobExecutor(JobExecutor):
             As for the class.
         """
         check_main_process_gpu(main_process_gpu)
-        for what, given in (("cluster_kwargs", cluster_kwargs), ("client_kwargs", client_kwargs)):
-            if given and given.get("asynchronous"):
-                raise InvalidArgumentError(
-                    f"{what} have asynchronous=True; leave it out: run_udf(…, sync=False) does not "
-                    f"block the event loop"
-                )
         distributed = import_distributed()
         from framefold.executor._dask import cluster as dask_cluster
+        from framefold.executor._dask.options import client_options, cluster_options
 
+        for_cluster = cluster_options(cluster_kwargs)
+        for_client = {"direct_to_workers": True, **client_options(client_kwargs)}
         if spec is None:
             cudas = devices_by_default()
             spec = cluster_spec(range(available_cores()), cudas, bool(cudas), preload=preload)
-        options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
 
         def start() -> DaskJobExecutor:
             with ExitStack() as started:
-                cluster = dask_cluster.start(spec, cluster_kwargs or {})
+                cluster = dask_cluster.start(spec, for_cluster)
                 started.enter_context(closing(cluster))
-                client = _connected(distributed.Client, cluster, **options)
+                client = _connected(distributed.Client, cluster, **for_client)
                 started.enter_context(closing(client))
                 # Messages are cheap here, and what they say is waited for: Dask collects them for
                 # 10 ms.
@@ -457,15 +459,6 @@ def cluster_spec(
         key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
         spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
     return spec
-
-
-def _most_seconds(cls: Any, *args: Any, **options: Any) -> float | None:
-    """How long a client that is made of these arguments may take to connect; None for any time."""
-    import dask
-
-    given = inspect.signature(cls).bind(*args, **options).arguments
-    timeout = given.get("timeout", dask.config.get("distributed.comm.timeouts.connect"))
-    return None if timeout is None else dask.utils.parse_timedelta(timeout, "s") + GREETING
 
 
 def _connected(cls: Any, *args: Any, within: float | None = None, **options: Any) -> Client:
