@@ -248,6 +248,30 @@ def test_a_task_on_the_only_thread_waits_for_several_runs(inline):  # noqa: F811
         assert executor.client.submit(abs, -5).result(60) == 5
 
 
+def test_a_coroutine_is_no_place_for_dask_s_own_cluster(local):  # noqa: F811
+    data = np.arange(24.0).reshape(6, 2, 2)
+
+    async def task():
+        with pytest.raises(
+            UnsupportedError, match=r"asynchronous Client .* `async def` task.*`def`"
+        ):
+            ff.Context.make_with("dask-integration")
+        with ff.Context.make_with("threads") as ctx:
+            dataset = ctx.load("memory", data=data)
+            return (await ctx.run_udf(dataset, Level(), sync=False))["level"].data.tolist()
+
+    found = local.executor.client.submit(task, pure=False).result(60)
+    assert found == data.sum(axis=(1, 2)).tolist()
+
+
+def test_a_scheduler_that_dask_does_not_know():
+    with (
+        dask.config.set(scheduler="sums"),
+        pytest.raises(UnsupportedError, match="no scheduler here: Expected one of"),
+    ):
+        get_dask_integration_executor()
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "n_workers"),
     [

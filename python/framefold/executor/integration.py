@@ -35,7 +35,7 @@ def get_dask_integration_executor(
     Raises
     ------
     UnsupportedError
-        If Dask uses a scheduler of another kind.
+        If Dask uses a scheduler of another kind, or has none here, as in ``async def`` tasks.
     """
     check_main_process_gpu(main_process_gpu)
     try:
@@ -48,7 +48,14 @@ def get_dask_integration_executor(
         raise MissingLibraryError(
             "Dask is not installed, which this executor needs: pip install 'framefold[dask]'"
         ) from error
-    scheduler = dask.base.get_scheduler() or dask.threaded.get
+    try:
+        scheduler = dask.base.get_scheduler() or dask.threaded.get
+    except (RuntimeError, ValueError) as error:
+        raise UnsupportedError(
+            f"Dask has no scheduler here: {error}. In an `async def` task, or with "
+            f"Client(asynchronous=True), framefold cannot wait for the cluster: use `def`, another "
+            f"client, or another executor, such as Context.make_with('threads')"
+        ) from error
     client = _client(scheduler)
     if client is not None:
         from framefold.executor.dask import DaskJobExecutor
