@@ -123,6 +123,10 @@ def test_no_workers():
         ctx = ff.Context(executor=executor)
         with pytest.raises(WorkerError, match=r"has had no worker .* for 0\.5 seconds"):
             ctx.run_udf(frames(ctx), Level())
+        with pytest.raises(
+            WorkerError, match=r"no worker for the run of the function abs for 0\.5"
+        ):
+            executor.run_function(abs, -3)
 
 
 def test_the_scheduler_goes_away(inline, tmp_path, monkeypatch):  # noqa: F811

@@ -46,6 +46,7 @@ from framefold.exceptions import (
     UDFRunCancelled,
     WorkerError,
 )
+from framefold.executor._dask import calls
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
 
@@ -350,6 +351,38 @@ def test_paused_workers(inline):  # noqa: F811
         assert results[1]["number"].data.tolist() == list(range(40))
         client.run(set_status, "running", workers=[first])
         assert_usable(ctx)
+
+
+def test_functions_where_all_workers_are_paused(tmp_path, monkeypatch):
+    asked = tmp_path / "asked"
+
+    def pause_and_wait():
+        worker = distributed.get_worker()
+        worker.loop.add_callback(set_status, "paused", worker)
+        while not asked.exists():
+            time.sleep(0.01)
+        worker.loop.add_callback(set_status, "running", worker)
+        return "done"
+
+    have_begun = calls.have_begun
+
+    async def touch_and_ask(*arguments):
+        asked.touch()
+        return await have_begun(*arguments)
+
+    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=0.8) as executor:
+        executor.client.wait_for_workers(1)
+        with monkeypatch.context() as patch:
+            # What a worker has begun is waited for.
+            patch.setattr(calls, "have_begun", touch_and_ask)
+            assert executor.run_function(pause_and_wait) == "done"
+        executor.client.run(set_status, "paused")
+        with pytest.raises(WorkerError, match=r"of the function abs: for 0\.8 seconds .* paused"):
+            executor.run_function(abs, -3)
+        with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused"):
+            executor.map(abs, [-3, -4])
+        executor.client.run(set_status, "running")
+        assert executor.map(abs, [-3, -4]) == [3, 4]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -261,17 +261,29 @@ class DaskJobExecutor(JobExecutor):
         return len(self.client.nthreads())
 
     def run_function(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """What a function returns on any worker."""
+        """What a function returns on any worker.
+
+        Raises
+        ------
+        WorkerError
+            If there is no worker that can begin anything for ``startup_timeout``.
+        """
         self.check_open()
         with self._waiting():
-            result: T = self.client.submit(fn, *args, pure=False, **kwargs).result()
+            (result,) = self._gathered(fn, [self.client.submit(fn, *args, pure=False, **kwargs)])
         return result
 
     def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
-        """What a function returns for each entry, on any workers, in order."""
+        """What a function returns for each entry, as :meth:`run_function`, in order."""
         self.check_open()
         with self._waiting():
-            results: list[T] = self.client.gather(self.client.map(fn, list(iterable), pure=False))
+            return self._gathered(fn, self.client.map(fn, list(iterable), pure=False))
+
+    def _gathered(self, fn: Callable[..., T], futures: list[Any]) -> list[T]:
+        from framefold.executor._dask.calls import gathered
+
+        name = f"the function {getattr(fn, '__qualname__', None) or repr(fn)}"
+        results: list[T] = self.client.sync(gathered, self, name, futures)
         return results
 
     def _waiting(self) -> AbstractContextManager[None]:

@@ -357,6 +357,14 @@ def busy_with(number: str, dask_worker: Any) -> Busy:
     return Busy.WITH_RUN if is_busy else Busy.NOT_WITH_RUN
 
 
+def have_begun(keys: list[Any], dask_worker: Any) -> bool:
+    """Whether this worker has begun any of these tasks; Dask passes the worker."""
+    tasks = dask_worker.state.tasks
+    states = {tasks[key].state for key in keys if key in tasks}
+    # The client may not know yet of those that have ended.
+    return not states.isdisjoint({"executing", "long-running", "memory", "error"})
+
+
 def _shipped(number: str) -> list[ShippedRun]:
     with _shipped_runs_lock:
         return [shipped for shipped in _shipped_runs if shipped.number == number]

@@ -327,13 +327,18 @@ async def _replace(client: Client, address: str, own: LocalCluster | None) -> No
 
 async def busy_with(client: Client, number: str, address: str) -> Busy | None:
     """What a worker does, seen from a run; None if it does not say."""
-    return await _ask(client, address, dask_work.busy_with, number)
+    busy: Busy | None = await _ask(client, address, dask_work.busy_with, number)
+    return busy
 
 
-async def _ask(client: Client, address: str, function: Any, *arguments: Any) -> Busy | None:
+async def have_begun(client: Client, keys: list[Any], address: str) -> bool:
+    """Whether a worker has begun any of these tasks, as far as it says."""
+    return bool(await _ask(client, address, dask_work.have_begun, keys))
+
+
+async def _ask(client: Client, address: str, function: Any, *arguments: Any) -> Any:
     with suppress(Exception):  # it does not answer
         async with asyncio.timeout(2 * PATIENCE):
             found = await client.run(function, *arguments, workers=[address])
-            answer: Busy = found[address]
-            return answer
+            return found[address]
     return None

@@ -1,0 +1,72 @@
+"""Functions that are called on any workers of a Dask cluster, outside of runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from distributed import Future
+
+from framefold.exceptions import WorkerError
+from framefold.executor._dask import messages
+from framefold.executor._dask.feed import ANSWER, POLL
+from framefold.executor._dask.workers import WorkerState, have_begun
+
+if TYPE_CHECKING:
+    from framefold.executor.dask import DaskJobExecutor
+
+
+async def gathered(executor: DaskJobExecutor, name: str, futures: list[Future]) -> list[Any]:
+    """Wait for tasks, as runs do; on the event loop of the client.
+
+    Parameters
+    ----------
+    executor
+        Whose client has submitted them.
+    name
+        Of the function, for messages.
+    futures
+        Of the tasks.
+
+    Raises
+    ------
+    WorkerError
+        If no worker can begin any of them for ``startup_timeout``, and none has; if the scheduler
+        goes away.
+    """
+    client = executor.client
+    scheduler: Any = client.scheduler
+    gathering = asyncio.ensure_future(client.gather(futures, asynchronous=True))
+    # What it raises when the futures are released is lost.
+    gathering.add_done_callback(lambda done: done.cancelled() or done.exception())
+    seconds = 0.0
+    try:
+        while not (await asyncio.wait([gathering], timeout=POLL))[0]:
+            try:
+                async with asyncio.timeout(ANSWER):
+                    workers, running = await client.nthreads(), await scheduler.ncores_running()
+            except (OSError, TimeoutError) as error:
+                raise messages.lost_scheduler(name, scheduler.address) from error
+            seconds = 0.0 if running else seconds + POLL
+            if seconds > executor._startup_timeout:
+                keys = [future.key for future in futures if not future.done()]
+                asked = (have_begun(client, keys, address) for address in workers)
+                if keys and not any(await asyncio.gather(*asked)):
+                    raise _no_worker(executor, name, list(workers))
+                seconds = 0.0
+        found: list[Any] = gathering.result()
+        return found
+    finally:
+        for future in futures:  # `gathering` ends with them
+            future.release()
+
+
+def _no_worker(executor: DaskJobExecutor, name: str, addresses: list[str]) -> WorkerError:
+    """Why no worker begins anything."""
+    scheduler: Any = executor.client.scheduler
+    if addresses:
+        workers = [WorkerState(address, 1, may_share=False) for address in addresses]
+        return messages.paused(name, workers, executor._startup_timeout)
+    if executor._own is not None and (reason := executor._own.why_none) is not None:
+        return messages.not_started(reason)
+    return messages.no_worker(name, scheduler.address, executor._startup_timeout)
