@@ -262,8 +262,9 @@ def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F
     assert_usable(local)
 
 
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("direct", [False, True])
-def test_a_client_that_is_closed_while_its_data_are_sent(local, monkeypatch, direct):  # noqa: F811
+def test_a_client_that_is_closed_while_its_data_are_sent(local, monkeypatch, direct, own):  # noqa: F811
     where = dask_client if direct else dask_scheduler
     scatter = where.scatter_to_workers
     begun, sent = threading.Event(), threading.Event()
@@ -276,18 +277,27 @@ def test_a_client_that_is_closed_while_its_data_are_sent(local, monkeypatch, dir
         return told
 
     monkeypatch.setattr(where, "scatter_to_workers", late)
-    context = ff.Context(executor=connected_to(local.executor, direct_to_workers=direct))
+    executor = connected_to(local.executor, direct_to_workers=direct)
+    client = executor.client
+    context = ff.Context(executor=executor if own else DaskJobExecutor(client))
+
+    def close():
+        begun.wait(20)
+        context.close()
+        client.close()
+
     steps = context.run_udf_iter(frames(context), Sums(offset=np.full(100_000, 3.0)))
-    closer = threading.Thread(target=lambda: (begun.wait(20), context.close()))
+    closer = threading.Thread(target=close)
     closer.start()
     with pytest.raises(UDFRunCancelled):
         next(steps)
     closer.join()
     assert sent.wait(20)
+    executor.close()
     monkeypatch.undo()
     assert_usable(local)
     clients = local.executor.client.cluster.scheduler.clients
-    assert eventually(lambda: context.executor.client.id not in clients)
+    assert eventually(lambda: client.id not in clients)
 
 
 class Sums(UDF):

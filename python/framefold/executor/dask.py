@@ -350,7 +350,9 @@ class DaskJobExecutor(JobExecutor):
             if getattr(crew, "executor", None) is self:
                 crew.stop("the executor was closed during the run")
         try:
-            if self._closing is not None:
+            if self._closing is None:
+                _await_arrivals(self.client, self._transfers)
+            else:
                 self._closing.start()
                 if not self.client.asynchronous:  # that is, on the thread of its event loop
                     self._closing.wait()
@@ -500,11 +502,16 @@ def _connected(cls: Any, *args: Any, within: float | None = None, **options: Any
 
 
 def _close_connected(client: Client, transfers: Transfers) -> None:
-    """Close a client whose cluster goes on, once its data have arrived: then they are released."""
+    """Close a client whose cluster goes on."""
+    _await_arrivals(client, transfers)
+    client.close()
+
+
+def _await_arrivals(client: Client, transfers: Transfers) -> None:
+    """Wait until data that are on their way have arrived: only then can they be released."""
     if client.status == "running" and not client.asynchronous:
         with suppress(Exception):  # they take too long, or the loop has ended
             client.sync(transfers.end, callback_timeout=LEAVING)
-    client.close()
 
 
 def import_distributed() -> Any:
