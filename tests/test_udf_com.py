@@ -376,10 +376,20 @@ def test_a_number_is_no_set_of_parameters():
         CoMUDF(32)
 
 
+class PythonTilesCoM(CoMUDF):
+    """The same, a tile at a time."""
+
+    def get_results(self):
+        return super().get_results()
+
+
+@pytest.mark.parametrize("sig", [(75, 70), (17, 9), (3, 1)])
 @pytest.mark.parametrize("r", [np.inf, 30])
-def test_complex_frames_have_the_same_bits_alone_and_in_tiles(ctx, r):
-    real, imaginary = np.random.default_rng(3).random((2, 7, 75, 70))
-    data, udf = real + 1j * imaginary, CoMUDF(r=r)
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_frames_in_python_have_the_same_bits_alone_and_in_tiles(ctx, is_complex, r, sig):
+    real, imaginary = np.random.default_rng(3).random((2, 7, *sig))
+    data = real + 1j * imaginary if is_complex else real
+    udf = PythonTilesCoM(r=r)
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=1)
     together = ctx.run_udf(dataset, udf)["raw_com"].data
     for i in range(len(data)):

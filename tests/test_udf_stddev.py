@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+import framefold as ff
 from framefold.udf.logsum import run_logsum
 from framefold.udf.stddev import StdDevUDF, consolidate_result, run_stddev
 from framefold.udf.sumsigudf import run_sumsig
@@ -17,6 +20,13 @@ class PythonStdDev(StdDevUDF):
 
     def process_frame(self, frame):
         super().process_frame(frame)
+
+
+class PythonTiles(StdDevUDF):
+    """The same, a tile at a time."""
+
+    def get_results(self):
+        return super().get_results()
 
 
 #: Data, parameter, dtype of mean and sum, dtype of the others.
@@ -34,7 +44,7 @@ DTYPES = [
 
 
 @pytest.mark.parametrize("with_roi", [False, True])
-@pytest.mark.parametrize("cls", [StdDevUDF, PythonStdDev])
+@pytest.mark.parametrize("cls", [StdDevUDF, PythonStdDev, PythonTiles])
 @pytest.mark.parametrize(("data_dtype", "dtype", "mean_dtype", "var_dtype"), DTYPES)
 def test_statistics(ctx, data, cls, with_roi, data_dtype, dtype, mean_dtype, var_dtype):
     data = (data % 251).astype(data_dtype)
@@ -61,6 +71,26 @@ def test_statistics(ctx, data, cls, with_roi, data_dtype, dtype, mean_dtype, var
         found = result[name].data
         assert found.dtype == ("i8" if name == "num_frames" else wanted), name
         np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+def test_tiles_of_real_numbers_are_copied_once(data):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=data)
+    peaks = []
+
+    class Watched(StdDevUDF):
+        def process_tile(self, tile):
+            tile = np.ones((4096, *tile.shape[1:]))  # nothing else counts
+            tracemalloc.start()
+            try:
+                super().process_tile(tile)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            peaks.append(peak / tile.nbytes)
+
+    ctx.run_udf(dataset, Watched())
+    assert max(peaks) < 1.5
 
 
 def test_plain_arrays(ctx, dataset, data):

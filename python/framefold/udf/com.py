@@ -386,8 +386,9 @@ class CoMUDF(UDF):
             sums = moments[first : first + n_frames]
             pixels = block[: len(sums)]
             np.copyto(pixels, frames[first : first + n_frames], where=counts)
-            # Not by products of matrices, which round as the number of cores has it.
-            of_rows, of_columns = pixels.sum(axis=2), pixels.sum(axis=1)
+            # Not by products of matrices, which round as the number of cores has it, nor by `sum`,
+            # which takes up to three times as long for short rows.
+            of_rows, of_columns = np.einsum("fyx->fy", pixels), np.einsum("fyx->fx", pixels)
             sums[:, 0] += of_rows.sum(axis=1)
             sums[:, 1] += (of_rows * y).sum(axis=1)
             sums[:, 2] += (of_columns * x).sum(axis=1)
