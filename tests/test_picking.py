@@ -287,3 +287,15 @@ def test_looks_at_spectra_and_at_what_cannot_be_drawn(ctx, data):
     with pytest.raises(UnsupportedError, match="frames of one or two axes, and these have 3"):
         ctx.load("memory", data=data, sig_dims=3).plot()
     pyplot.close("all")
+
+
+def test_tiles_of_frames_that_are_too_large_name_the_way_out(ctx, tmp_path):
+    side = 33_000
+    with open(tmp_path / "large.raw", "wb") as file:
+        file.truncate(side**2)  # takes no room on the disk
+    ds = ctx.load(
+        "raw", path=tmp_path / "large.raw", dtype="uint8", nav_shape=(1,), sig_shape=(side, side)
+    )
+    (partition,) = ds.get_partitions()
+    with pytest.raises(LimitError, match=r"run a function over it, Context\.run_udf: .* 1 frames"):
+        next(partition.get_tiles())

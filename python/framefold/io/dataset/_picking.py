@@ -285,6 +285,11 @@ class Partition:
         DataTile
             Arrays of shape ``(frames, *sig)``, or a part of ``sig``. Positions without data are
             left out; no tile reaches over them.
+
+        Raises
+        ------
+        LimitError
+            If a frame takes more than 1 GiB, or there is no memory for it.
         """
         sig = tuple(self._dataset.shape.sig)
         dtype = np.dtype(dest_dtype)
@@ -301,7 +306,13 @@ class Partition:
             numbers = np.searchsorted(selected, positions)
         tiles_at_once = max(1, BLOCK_BYTES // frame_bytes // scheme.depth)
         for begin, end in _runs(numbers, scheme.depth * tiles_at_once):
-            frames = _pick(self._dataset, positions[begin:end], self._corrections)
+            try:
+                frames = _pick(self._dataset, positions[begin:end], self._corrections)
+            except LimitError as error:
+                raise LimitError(
+                    f"{self._dataset!r}: its frames are too large for tiles that are taken by "
+                    f"hand; run a function over it, Context.run_udf: {error}"
+                ) from None
             for first in range(0, end - begin, scheme.depth):
                 stack = frames[first : first + scheme.depth]
                 for number, part in scheme.slices:
