@@ -15,7 +15,18 @@ import types
 
 import numpy as np
 import pytest
-from out_cases import NAV, Breaks, Mixed, Wave, assert_same, contexts, in_file, in_memory, left_in
+from out_cases import (
+    NAV,
+    SIG,
+    Breaks,
+    Mixed,
+    Wave,
+    assert_same,
+    contexts,
+    in_file,
+    in_memory,
+    left_in,
+)
 
 import framefold as ff
 from framefold.exceptions import BadFileError, InvalidArgumentError, UnsupportedError
@@ -366,6 +377,38 @@ def test_a_file_that_was_replaced_underneath(folder):
         ctx.run_udf(dataset, Breaks(folder), out=folder / "own/x.zarr", resume=True)
     assert "scan.raw" in str(caught.value)
     assert left_in(folder / "own") == [PART, RECORD]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
+@pytest.mark.parametrize("what", ["removed", "changed", "added"])
+def test_chunks_that_were_replaced_underneath(folder, what):
+    """Files of chunks of a Zarr array, whose description stays as it was."""
+    ctx = ff.Context("inline")
+    path = folder / "data/scan.zarr"
+    options = {"chunks": (1, 1, *SIG), "compression": "none", "zarr_format": 2}
+    ctx.export_dataset(in_memory(ctx), path, **options)
+    chunks = sorted(file for file in path.rglob("*") if file.name.isdigit() and file.is_file())
+    assert len(chunks) == 126
+    if what == "added":
+        os.rename(chunks[3], folder / "chunk")
+    (folder / "break").touch()
+    out = folder / "own/x.zarr"
+    with pytest.raises(ZeroDivisionError):
+        ctx.run_udf(ctx.load("zarr", path, num_partitions=8), Breaks(folder), out=out)
+    (folder / "break").unlink()
+    if what == "removed":
+        chunks[3].unlink()
+    elif what == "changed":
+        os.utime(chunks[3], (1e9, 1e9))
+    else:
+        os.rename(folder / "chunk", chunks[3])
+    dataset = ctx.load("zarr", path, num_partitions=8)
+    words = r"not the one that .* was begun with: .*scan\.zarr.* files of chunks"
+    with pytest.raises(BadFileError, match=words):
+        ctx.run_udf(dataset, Breaks(folder), out=out, resume=True)
+    assert left_in(folder / "own") == [PART, RECORD]
+    found = ctx.run_udf(dataset, Breaks(folder), out=out)
+    assert_same(found, ctx.run_udf(dataset, Breaks(folder)))
 
 
 BROKEN = {

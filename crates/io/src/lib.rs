@@ -74,7 +74,7 @@ pub use readers::linear::{
 };
 pub use readers::memory::{MemoryArray, MemorySource};
 pub use registry::{all_options, formats, register, replace};
-pub use reopen::{check_same, check_unchanged, open_again, pack};
+pub use reopen::{check_same, check_same_since, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::rows::{RowsDone, RowsEntry, RowsLayout, RowsSink};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};

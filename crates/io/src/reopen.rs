@@ -60,18 +60,14 @@ fn of_chunks(dataset: &Dataset) -> Option<FileStamp> {
     Some(FileStamp { len: found.n, modified_ns: None, head, tail: None, ..*description })
 }
 
-/// Confirms that a data set has the chunks that it had on another system, and maybe more, which
-/// were written since. On the same system, they are in the same folder.
-fn check_chunks(dataset: &Dataset, was: &FileStamp) -> Result<()> {
-    let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
-    if dataset.stamps().first().is_some_and(|now| system(now) == system(was)) {
-        return Ok(());
-    }
+/// Confirms that a data set has the chunks that it had when it was opened elsewhere or earlier; and
+/// maybe more, if it `may_grow`.
+fn check_chunks(dataset: &Dataset, was: &FileStamp, may_grow: bool) -> Result<()> {
     let Some(now) = of_chunks(dataset) else { return Ok(()) };
-    if now.len > was.len || (now.len, now.head) == (was.len, was.head) {
+    if (may_grow && now.len > was.len) || (now.len, now.head) == (was.len, was.head) {
         return Ok(());
     }
-    let error = Error::bad_file(if now.len < was.len {
+    let error = Error::bad_file(if now.len != was.len {
         format!(
             "there are {} files of chunks, and {} where the data set was opened",
             now.len, was.len
@@ -81,7 +77,7 @@ fn check_chunks(dataset: &Dataset, was: &FileStamp) -> Result<()> {
          or were changed at another time (copies have to keep that)"
             .to_owned()
     });
-    let error = error.with_hint("see that the copy is complete, and open the data set again");
+    let error = error.with_hint("see that all files are there, and open the data set again");
     Err(match dataset.source().info().paths.first() {
         Some(path) => error.with_path(path),
         None => error,
@@ -98,11 +94,35 @@ fn opens_later(dataset: &Dataset) -> bool {
 const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 8;
 
 /// Confirms that a data set is made of the same files as the one that [`pack`] was asked about,
-/// wherever that was opened.
+/// wherever that was opened, for a run of which both are a part.
 ///
 /// # Errors
 /// `BadFile` that names the first file that is another one.
 pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
+    let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
+    match check_files(dataset, packed)? {
+        // On the same system, they are in the same folder.
+        Some(was) if dataset.stamps().first().and_then(system) != system(&was) => {
+            check_chunks(dataset, &was, true)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Confirms the same of a data set that was opened for an earlier run, whatever may have happened
+/// since, also to files that are opened by name while it is read.
+///
+/// # Errors
+/// `BadFile` that names the first file that is another one.
+pub fn check_same_since(dataset: &Dataset, packed: &[u8]) -> Result<()> {
+    match check_files(dataset, packed)? {
+        Some(was) => check_chunks(dataset, &was, false),
+        None => Ok(()),
+    }
+}
+
+/// Compares the files that are opened with the data set; gives what its chunks were.
+fn check_files(dataset: &Dataset, packed: &[u8]) -> Result<Option<FileStamp>> {
     let is_of_file = |stamp: &&[u8]| stamp.first().is_some_and(|flags| flags & OF_CHUNKS == 0);
     let (files, chunks): (Vec<&[u8]>, Vec<&[u8]>) = packed.chunks(STAMP_LEN).partition(is_of_file);
     let stamps: Vec<FileStamp> = files.into_iter().filter_map(unpack).collect();
@@ -110,8 +130,7 @@ pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
         compare(path, was, &as_long(path, was, *now))?;
     }
     if stamps.len() == dataset.stamps().len() {
-        let mut chunks = chunks.into_iter().filter_map(unpack);
-        return chunks.try_for_each(|was| check_chunks(dataset, &was));
+        return Ok(chunks.into_iter().find_map(unpack));
     }
     let error = Error::bad_file(format!(
         "the data set was made of {} files when it was opened, and is made of {} now",

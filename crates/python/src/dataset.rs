@@ -119,6 +119,11 @@ impl PyDataset {
         detached(py, || io::check_same(&self.dataset, stamps)).or_raise(py)
     }
 
+    /// Raises also if one was replaced or written to between the run of that data set and this one.
+    fn check_same_since(&self, py: Python<'_>, stamps: &[u8]) -> PyResult<()> {
+        detached(py, || io::check_same_since(&self.dataset, stamps)).or_raise(py)
+    }
+
     /// Raises if a file was replaced or written to since it was opened.
     fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || io::check_unchanged(&self.dataset)).or_raise(py)

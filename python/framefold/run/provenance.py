@@ -99,7 +99,7 @@ def check_files(run: Run, known: str) -> None:
     BadFileError
         If one is another file, or was written to; names it.
     """
-    run.dataset._engine.check_same(base64.b64decode(known))
+    run.dataset._engine.check_same_since(base64.b64decode(known))
 
 
 def _compared(what: str, value: Any) -> str:
