@@ -374,6 +374,18 @@ def test_chunks_of_copies_elsewhere(chunked, tmp_path, zarr_format):
     check(fewer)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
+def test_chunks_are_looked_at_once(chunked):
+    """Of many chunks that takes a while, and it is sent with each run."""
+    path = chunked("a.zarr", 1, zarr_format=2)
+    dataset = ff.Context.make_with("inline").load("zarr", path)
+    stamps = dataset._engine.stamps
+    os.utime(next(file for file in path.rglob("*0") if file.is_file()), (1e9, 1e9))
+    assert dataset._engine.stamps == stamps
+    again = ff.Context.make_with("inline").load("zarr", path)
+    assert again._engine.stamps != stamps
+
+
 def test_linked_files_of_hdf5_count(tmp_path):
     h5py = pytest.importorskip("h5py")
     ctx = ff.Context.make_with("inline")

@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An open data set.
 #[pyclass(frozen, name = "Dataset", module = "framefold._engine")]
@@ -34,17 +34,19 @@ pub(crate) struct PyDataset {
     dataset: Dataset,
     num_partitions: Option<usize>,
     tile_shape: Option<Vec<usize>>,
+    /// Once that was asked for: of many chunks it takes a while.
+    stamps: OnceLock<Vec<u8>>,
 }
 
 impl PyDataset {
     pub(crate) fn new(dataset: Dataset, num_partitions: Option<usize>) -> Self {
-        PyDataset { dataset, num_partitions, tile_shape: None }
+        PyDataset { dataset, num_partitions, tile_shape: None, stamps: OnceLock::new() }
     }
 
     /// Another one that is cut in the same way.
     fn with_dataset(&self, dataset: Dataset) -> Self {
         let (num_partitions, tile_shape) = (self.num_partitions, self.tile_shape.clone());
-        PyDataset { dataset, num_partitions, tile_shape }
+        PyDataset { dataset, num_partitions, tile_shape, stamps: OnceLock::new() }
     }
 
     pub(crate) fn inner(&self) -> &Dataset {
@@ -110,8 +112,8 @@ impl PyDataset {
     /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.
     #[getter]
     fn stamps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || io::pack(&self.dataset));
-        Ok(PyBytes::new(py, &packed))
+        let packed = detached(py, || self.stamps.get_or_init(|| io::pack(&self.dataset)));
+        Ok(PyBytes::new(py, packed))
     }
 
     /// Raises if a file is another one than that of the data set which gave these stamps.
@@ -288,6 +290,7 @@ impl PyDataset {
             dataset: self.dataset.clone(),
             num_partitions: self.num_partitions,
             tile_shape: Some(tile_shape),
+            stamps: OnceLock::new(),
         }
     }
 
