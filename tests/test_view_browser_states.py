@@ -49,6 +49,20 @@ def test_states_have_the_frames_that_were_skipped(tmp_path: Path) -> None:
         assert (again["shown"]["said"], again["errors"]) == ([], [])
 
 
+def test_states_have_the_scan_of_the_command_line(tmp_path: Path) -> None:
+    path, saved = numbered(tmp_path / "line.npy", 40), tmp_path / "look.json"
+    with viewer(path, "--nav-shape", "5,6", "--sync-offset", "7") as (link, _):
+        found = drive("states.mjs", url=link, what="shown")["shown"]
+    assert found["first"] == 7 * PIXELS
+    assert (found["state"]["nav_shape"], found["state"]["sync_offset"]) == ([5, 6], 7)
+    saved.write_text(json.dumps(found["state"]))
+    with viewer(path, "--state", saved) as (link, _):
+        again = drive("states.mjs", url=link, what="shown")
+    assert "scan 5 × 6" in again["shown"]["facts"]
+    assert again["shown"]["first"] == 7 * PIXELS
+    assert (again["shown"]["said"], again["errors"]) == ([], [])
+
+
 def test_addresses_open_their_file(tmp_path: Path) -> None:
     a = numbered(tmp_path / "a.npy", 4, 5, first=10)
     b = numbered(tmp_path / "b.npy", 4, 5, first=20)

@@ -384,6 +384,28 @@ def test_files_are_opened_again_with_another_scan(context, tmp_path):
     client.session.close()
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.DataSetWarning")
+def test_a_scan_that_was_asked_for_is_in_the_state(context, tmp_path):
+    path = tmp_path / "scan.npy"
+    np.save(path, FRAMES)
+    for options, nav_shape, sync_offset in (
+        ({}, None, None),
+        ({"nav_shape": (7, 5)}, [7, 5], None),
+        ({"nav_shape": (7, 5), "sync_offset": 3}, [7, 5], 3),
+    ):
+        client = Client(context.load("npy", path, **options).pipe("bin 2"))
+        opened = client.hello()["opened"]
+        assert opened == {"file": None, "nav_shape": nav_shape, "sync_offset": sync_offset}
+        client.session.close()
+    client = Client(context.load("npy", path, nav_shape=(7, 5), sync_offset=3))
+    client.hello()
+    header, _ = client.request(type="open", nav_shape=[5, 7])
+    assert header["opened"] == {"file": None, "nav_shape": [5, 7], "sync_offset": 3}
+    found = client.pictures("scan", 1, channel={"kind": "sum"})[-1]["array"]
+    np.testing.assert_array_equal(found.ravel(), FRAMES.sum(axis=(2, 3)).ravel()[3:38])
+    client.session.close()
+
+
 def test_data_in_memory_keep_their_scan(dataset):
     client = Client(dataset)
     client.hello()

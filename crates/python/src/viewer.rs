@@ -179,13 +179,7 @@ impl Opener for OneDataset {
                 .map(|(dataset, own)| (dataset.get().inner().clone(), own.map(of_python)))
                 .map_err(|error| failed("opening", &error))
         })?;
-        let mut opened = self.shown.opened.clone();
-        if let Some(shape) = &scan.nav_shape {
-            opened = opened.with("nav_shape", framefold_view::export::Literal::shape(shape));
-        }
-        if let Some(offset) = scan.sync_offset {
-            opened = opened.with("sync_offset", framefold_view::export::Literal::Integer(offset));
-        }
+        let opened = self.shown.opened.clone().laid_out(scan);
         Ok(Loaded { name: self.shown.name.clone(), file: None, dataset, opened, own })
     }
 

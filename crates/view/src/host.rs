@@ -46,14 +46,19 @@ pub struct Shown {
     pub viewer: Viewer,
     /// How a script opens it.
     pub opened: Opened,
-    /// What opens it again.
-    choice: Choice,
+    /// The number of the file, if there is a list of files.
+    file: Option<String>,
 }
 
 impl Shown {
+    /// What opens it again.
+    fn choice(&self) -> Choice {
+        (self.file.clone(), self.opened.scan().clone())
+    }
+
     /// What a client sends with `open` to see it again.
-    pub(crate) fn choice(&self) -> Value {
-        let (file, ScanChoice { nav_shape, sync_offset }) = &self.choice;
+    pub(crate) fn said(&self) -> Value {
+        let (file, ScanChoice { nav_shape, sync_offset }) = self.choice();
         json!({ "file": file, "nav_shape": nav_shape, "sync_offset": sync_offset })
     }
 }
@@ -65,7 +70,7 @@ pub struct ViewerHost {
     /// What a new client sees: what was opened last.
     current: Mutex<Arc<Shown>>,
     /// All that some client still looks at.
-    open: Mutex<Vec<(Choice, Weak<Shown>)>>,
+    open: Mutex<Vec<Weak<Shown>>>,
     pool: Pool,
 }
 
@@ -96,7 +101,7 @@ impl ViewerHost {
         Ok(Arc::new(ViewerHost {
             opener,
             options,
-            open: Mutex::new(vec![(first.choice.clone(), Arc::downgrade(&first))]),
+            open: Mutex::new(vec![Arc::downgrade(&first)]),
             current: Mutex::new(first),
             pool: Pool::new(),
         }))
@@ -114,24 +119,22 @@ impl ViewerHost {
     /// at too many data sets.
     pub(crate) fn open(&self, now: &Shown, wanted: Wanted) -> Result<Arc<Shown>> {
         let Wanted { file, name, scan } = wanted;
-        let choice = (file.or_else(|| now.choice.0.clone()), scan);
+        let choice = (file.or_else(|| now.file.clone()), scan);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_, shown)| shown.strong_count() > 0);
-        let known = open.iter().find(|(known, _)| *known == choice);
-        let known = known.and_then(|(_, shown)| shown.upgrade());
-        // A file that was replaced since is opened anew.
-        let known = known.filter(|shown| shown.viewer.is_unchanged());
-        let shown = match known {
+        open.retain(|shown| shown.strong_count() > 0);
+        let shown = match known(&open, &choice) {
             Some(known) => known,
-            None if open.len() >= MAX_VIEWERS => {
-                return Err(Error::limit(format!("{} data sets are open already", open.len()))
-                    .with_hint("close some of the pages that show others"));
-            }
             None => {
                 let shown = shown(self.opener.as_ref(), &choice, &self.options)?;
-                open.retain(|(known, _)| *known != choice);
-                open.push((choice, Arc::downgrade(&shown)));
-                shown
+                // What is not said is as where the viewer was started.
+                match known(&open, &shown.choice()) {
+                    Some(known) => known,
+                    None if open.len() >= MAX_VIEWERS => return Err(too_many(open.len())),
+                    None => {
+                        open.push(Arc::downgrade(&shown));
+                        shown
+                    }
+                }
             }
         };
         let found = shown.viewer.name();
@@ -164,7 +167,18 @@ fn shown(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<
     let mut options = options.viewer.clone();
     options.own = own.or(options.own);
     let viewer = Viewer::try_new(name, dataset, options)?;
-    Ok(Arc::new(Shown { viewer, opened, choice: (file, choice.1.clone()) }))
+    Ok(Arc::new(Shown { viewer, opened, file }))
+}
+
+/// What is open of that choice; a file that was replaced since is opened anew.
+fn known(open: &[Weak<Shown>], choice: &Choice) -> Option<Arc<Shown>> {
+    let mut open = open.iter().filter_map(Weak::upgrade);
+    open.find(|shown| shown.choice() == *choice && shown.viewer.is_unchanged())
+}
+
+fn too_many(n: usize) -> Error {
+    Error::limit(format!("{n} data sets are open already"))
+        .with_hint("close some of the pages that show others")
 }
 
 impl fmt::Debug for ViewerHost {

@@ -2,6 +2,7 @@
 
 use super::corrected::Corrected;
 use super::python::{Literal, path_of, quoted};
+use crate::ScanChoice;
 use framefold::core::{ByteOrder, StoredDType};
 use framefold::io::{self, OptionValue};
 use framefold::{OpenOptions, core::Orientation};
@@ -25,6 +26,8 @@ pub struct Opened {
     path: Option<Literal>,
     /// Arguments of `Context.load`.
     options: Vec<(String, Literal)>,
+    /// How the scan is laid out, as far as options say it.
+    scan: ScanChoice,
     /// Methods of the data set that were called after that, as source code.
     changes: Vec<String>,
     /// What was corrected, and after how many of these.
@@ -50,6 +53,7 @@ impl Opened {
             format: format.to_owned(),
             path: Some(files),
             options: given.map(|(name, value)| (name.to_owned(), value)).collect(),
+            scan: ScanChoice::of(options),
             ..Opened::default()
         }
     }
@@ -71,6 +75,20 @@ impl Opened {
     pub fn with(mut self, name: &str, value: Literal) -> Self {
         self.options.retain(|(known, _)| known != name);
         self.options.push((name.to_owned(), value));
+        self
+    }
+
+    /// The same with a scan that is laid out in another way, as far as `scan` says it.
+    #[must_use]
+    pub fn laid_out(mut self, scan: &ScanChoice) -> Self {
+        if let Some(shape) = &scan.nav_shape {
+            self.scan.nav_shape = Some(shape.clone());
+            self = self.with("nav_shape", Literal::shape(shape));
+        }
+        if let Some(offset) = scan.sync_offset {
+            self.scan.sync_offset = Some(offset);
+            self = self.with("sync_offset", Literal::Integer(offset));
+        }
         self
     }
 
@@ -118,6 +136,11 @@ impl Opened {
     pub fn missing(mut self, words: &str) -> Self {
         self.missing.push(words.to_owned());
         self
+    }
+
+    /// How the scan is laid out, where that was said.
+    pub(crate) fn scan(&self) -> &ScanChoice {
+        &self.scan
     }
 
     /// What keeps LiberTEM from opening it.
@@ -274,7 +297,8 @@ mod tests {
     fn the_scan_shape_is_said_where_the_format_takes_one() {
         let opened = Opened::file("mib", Path::new("/a.mib"), &OpenOptions::default());
         assert_eq!(code(&opened), "ds = ctx.load(\"mib\", path=\"/a.mib\", nav_shape=(2, 3))");
-        let again = opened.clone().with("nav_shape", Literal::shape(&[6]));
+        let scan = ScanChoice { nav_shape: Some(vec![6]), sync_offset: None };
+        let again = opened.clone().laid_out(&scan);
         assert_eq!(code(&again), "ds = ctx.load(\"mib\", path=\"/a.mib\", nav_shape=(6,))");
         let piped =
             opened.piped("bin 2").oriented(Orientation { flip_y: true, ..Default::default() });

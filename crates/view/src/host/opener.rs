@@ -2,7 +2,7 @@
 
 use crate::Own;
 use crate::export::Opened;
-use framefold::{Dataset, Result};
+use framefold::{Dataset, OpenOptions, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -14,6 +14,17 @@ pub struct ScanChoice {
     pub nav_shape: Option<Vec<usize>>,
     /// How many frames come before the first position, or, below 0, how many positions before the first frame.
     pub sync_offset: Option<i64>,
+}
+
+impl ScanChoice {
+    /// What options say of it.
+    pub(crate) fn of(options: &OpenOptions) -> Self {
+        let is_said = options.fixed_sync || options.sync_offset != 0;
+        ScanChoice {
+            nav_shape: options.nav_shape.clone(),
+            sync_offset: is_said.then_some(options.sync_offset),
+        }
+    }
 }
 
 /// A data set that was opened.

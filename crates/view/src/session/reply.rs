@@ -46,7 +46,7 @@ pub(super) fn hello(shown: &Shown, host: &ViewerHost, id: Option<u64>) -> String
         "type": "hello",
         "version": VERSION,
         "description": shown.viewer.describe(),
-        "opened": shown.choice(),
+        "opened": shown.said(),
         "colormaps": maps.collect::<Map<String, Value>>(),
         "colormap_names": names,
         "features": features,
