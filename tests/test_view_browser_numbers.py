@@ -68,3 +68,20 @@ def test_infinite_values(tmp_path: Path) -> None:
     assert_bars(found["bars"], frame[np.isfinite(frame)])
     (shown,) = found["shown"]
     check(shown, frame, shown["display"], tables()[shown["display"]["colormap"]])
+
+
+def test_values_have_all_digits_before_the_point(tmp_path: Path) -> None:
+    frame = np.random.default_rng(10).uniform(0, 9, (24, 20))
+    values = [1234567.75, -2345678.5, 12345678, 2**53 - 1, 0.123456789, 123456789.5]
+    places = [(y, 3) for y in range(len(values))]
+    for place, value in zip(places, values, strict=True):
+        frame[place] = value
+    found = seen(tmp_path, frame, LINEAR, places=places)
+    assert found["values"] == [
+        "1234568",
+        "-2345679",
+        "12345678",
+        "9007199254740991",
+        "0.123457",
+        "1.23457e+8",
+    ]

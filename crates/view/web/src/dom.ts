@@ -121,10 +121,16 @@ export function short(value: number, digits = 4, step = Infinity): string {
     const decade = (of: number) => (of > 0 ? Math.floor(Math.log10(of)) : 0);
     // One digit more than the step has: it need not be round.
     const needed = Math.min(15, decade(size) - decade(step) + 2);
-    const n = Math.max(digits, needed);
+    // Digits before the point are all there, or the number is written with a power of ten.
+    const n = Math.max(digits, needed, size < 1e7 ? decade(size) + 1 : 0);
     const allKnown = size >= 1 && needed > decade(size);
     if (size !== 0 && !allKnown && (size >= 1e7 || size < 1e-3)) return value.toExponential(n - 1);
     return String(Number(value.toPrecision(Math.max(n, Number.isInteger(value) ? 12 : n))));
+}
+
+/** A value that is read off a picture: whole numbers, such as counts, in full. */
+export function reading(value: number): string {
+    return Number.isSafeInteger(value) ? String(value) : short(value, 6);
 }
 
 /** A step of 1, 2 or 5 times a power of ten, at most `most`. */

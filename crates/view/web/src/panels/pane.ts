@@ -1,6 +1,6 @@
 // One half of the viewer: a picture, what is computed for it, and what is drawn on it.
 
-import { el, short, toggle } from "../dom.ts";
+import { el, reading, toggle } from "../dom.ts";
 import { pixelSize, placeWords } from "../overlay/scales.ts";
 import { centreOf } from "../overlay/shapes.ts";
 import type { Norm } from "../picture/colour.ts";
@@ -278,7 +278,7 @@ export class PanePanel {
         const place = placeWords(axes, [y, x].slice(-axes.length));
         if (place) parts.push(place);
         const numbers = picture.planes.map((plane) => plane[i * picture.cols + j]!);
-        const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : short(value, 6)));
+        const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : reading(value)));
         parts.push(words.join(", "));
         this.readout.textContent = parts.join("  ·  ");
     }

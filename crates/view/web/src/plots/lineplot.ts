@@ -1,6 +1,6 @@
 // A small plot: one curve, its axes, marks, and the value under the pointer or the cursor that keys move.
 
-import { el, niceStep, short, svg, update } from "../dom.ts";
+import { el, niceStep, reading, short, svg, update } from "../dom.ts";
 import { Pen } from "./pen.ts";
 
 export interface Series {
@@ -142,6 +142,6 @@ export class LinePlot {
         this.at = Math.min(x.length - 1, Math.max(0, i));
         const at = this.toX(x[this.at]!);
         this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
-        this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${short(y[this.at]!, 6)}`;
+        this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${reading(y[this.at]!)}`;
     }
 }
