@@ -434,6 +434,8 @@ def test_a_notebook_shows_the_same(tmp_path: Path) -> None:
     assert found["scale"][0].endswith("nm")
     assert "kernel has ended" in found["words"].lower()
     assert found["left"] == ""
+    assert all("run the cell again" in words for words in found["restarted"])
+    assert found["late"].startswith("Opening … The kernel has not answered yet.")
 
 
 def shown(found: dict[str, Any], name: str) -> dict[str, Any]:

@@ -70,6 +70,10 @@ def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
     moved = found["dragged"]["state"]["scan"]["query"]["detector"][0]["shape"]
     assert (moved["cy"], moved["cx"]) == pytest.approx((10, 3), abs=0.11)
     check_pane(found["own"], "scan", counts.sum(axis=(2, 3)))
+    # The kernel was restarted.
+    assert all("run the cell again" in words for words in found["lost"])
+    assert len(found["lost"]) == 1
+    assert found["errors"] == []
 
 
 def check_pane(found: dict[str, Any], pane: str, values: np.ndarray) -> None:

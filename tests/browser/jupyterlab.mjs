@@ -51,4 +51,15 @@ found.kinds = await cells.evaluateAll((all) => all.map((cell) => cell.classList.
 await follows(page, "scan", () => page.getByLabel("Channel of the scan image").selectOption("own:total:intensity"));
 found.own = await shown();
 if (wanted.folder) await page.screenshot({ path: `${wanted.folder}/jupyterlab.png` });
+
+// The kernel is restarted: what made the widget is gone.
+await page.getByRole("menuitem", { name: "Kernel" }).first().click();
+await page.getByText("Restart Kernel…").first().click();
+await page.locator(".jp-Dialog button.jp-mod-accept").click();
+const lost = page.locator(".ffv-lost:visible");
+await lost.waitFor();
+await page.getByLabel("Channel of the scan image").selectOption("max");
+await page.locator(".ffv-pane-scan .ffv-badge[data-state=earlier]").waitFor();
+await lost.getByRole("button").click();
+found.lost = await until(() => lost.allTextContents(), ([words]) => words?.includes("The connection is lost"));
 tell({ ...found, ...seen });

@@ -73,16 +73,20 @@ function pattern(query) {
 export class MockModel {
     constructor(colormaps) {
         this.listeners = new Set();
+        /** Who hears that the channel to the kernel is lost. */
+        this.losers = new Set();
         this.colormaps = colormaps;
         this.asked = [];
     }
 
     on(event, listener) {
         if (event === "msg:custom") this.listeners.add(listener);
+        if (event === "comm_live_update") this.losers.add(listener);
     }
 
     off(_event, listener) {
         this.listeners.delete(listener);
+        this.losers.delete(listener);
     }
 
     say(message) {

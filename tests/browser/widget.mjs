@@ -29,7 +29,28 @@ await page.evaluate(() => {
     for (const listener of window.model.listeners) listener({ closed: "the kernel has ended" }, []);
 });
 found.words = await page.locator(".ffv-lost:visible").textContent();
+// Of a kernel that was restarted, the model says that, and takes nothing any more.
+const words = () => page.locator(".ffv-lost").textContent();
+await page.locator(".ffv-lost button").click();
+await until(words, (text) => text === "Connecting …");
+await page.evaluate(() => {
+    for (const listener of window.model.losers) listener();
+});
+found.restarted = [await page.locator(".ffv-lost:visible").textContent()];
+await page.evaluate(() => {
+    window.model.send = () => {
+        throw new Error("Cannot send");
+    };
+});
+await page.locator(".ffv-lost button").click();
+found.restarted.push((await until(() => page.locator(".ffv-lost:visible").allTextContents(), ([text]) => text?.includes("The connection is lost")))[0]);
 await page.evaluate(() => window.end());
 found.left = await page.locator("#cell").innerText();
+// Without a kernel, as in a saved notebook, nothing is said to what is sent.
+await page.evaluate(() => {
+    window.model.send = () => {};
+    window.render({ model: window.model, el: document.getElementById("cell") });
+});
+found.late = await until(() => page.locator("#cell").innerText(), (text) => text !== "Opening …");
 tell({ ...found, ...seen });
 close();

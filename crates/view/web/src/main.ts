@@ -57,7 +57,8 @@ function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => v
         if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
     });
     el.append(root);
-    const mounted = mount(root, new WidgetTransport(model));
+    const late = "The kernel has not answered yet. It is busy, or there is none, as of a notebook that was saved: run the cell again.";
+    const mounted = mount(root, new WidgetTransport(model), { late });
     Object.assign(root, { framefold: mounted });
     return () => mounted.destroy();
 }

@@ -64,6 +64,9 @@ export interface WidgetModel {
     get?(name: string): unknown;
 }
 
+/** Why a notebook's channel is lost. */
+const NO_KERNEL = "the kernel was restarted, or has ended: run the cell again";
+
 /**
  * Text travels as `{"view": …, "text": …}`, bytes as the first buffer of `{"view": …}`. A notebook may show a widget
  * in several places, each of which hears all messages: `view` says which one a message is for.
@@ -73,25 +76,41 @@ export class WidgetTransport implements Transport {
     onstate: Transport["onstate"] = () => {};
     private readonly view = Math.random().toString(36).slice(2);
     private readonly listener = (content: unknown, buffers: DataView[]) => this.receive(content, buffers);
+    private readonly lost = () => this.onstate(false, NO_KERNEL);
 
     constructor(private readonly model: WidgetModel) {}
 
     connect(): void {
-        this.model.off("msg:custom", this.listener);
+        this.unlisten();
         this.model.on("msg:custom", this.listener);
+        // Of a model that is shown, a channel that is lost.
+        this.model.on("comm_live_update", this.lost);
         // A later turn, as the caller of `connect` may not be ready to send.
         queueMicrotask(() => this.onstate(true, ""));
     }
 
     send(message: string | ArrayBuffer): void {
-        if (typeof message === "string") this.model.send({ view: this.view, text: message });
-        else this.model.send({ view: this.view }, undefined, [message]);
+        try {
+            if (typeof message === "string") this.model.send({ view: this.view, text: message });
+            else this.model.send({ view: this.view }, undefined, [message]);
+        } catch {
+            // A later turn, as the caller may still be about to say that it is open.
+            queueMicrotask(this.lost);
+        }
     }
 
     close(): void {
+        this.unlisten();
+        try {
+            this.model.send({ view: this.view, ended: true });
+        } catch {
+            // Of a channel that is lost, the session has ended with the kernel.
+        }
+    }
+
+    private unlisten(): void {
         this.model.off("msg:custom", this.listener);
-        // Of a model that is gone, nobody hears it.
-        this.model.send({ view: this.view, ended: true });
+        this.model.off("comm_live_update", this.lost);
     }
 
     private receive(content: unknown, buffers: DataView[]): void {

@@ -27,7 +27,12 @@ export interface Options {
     /** Whether it has a page of its own: the state is in the address then. */
     page?: boolean;
     painter?: PainterChoice;
+    /** What is said besides where nothing has answered for a while. */
+    late?: string;
 }
+
+/** How long an answer may take before that is said, in milliseconds. */
+const LATE = 3000;
 
 /** Counted for tests and for those who wonder how fast it is. */
 export interface Counts {
@@ -98,7 +103,9 @@ export class Viewer {
         };
         this.askers = { scan: new Asker("scan", this.link, send), pattern: new Asker("pattern", this.link, send) };
         root.classList.add("ffv");
-        root.append(el("p", { class: "ffv-wait", role: "status" }, "Opening …"));
+        const wait = el("p", { class: "ffv-wait", role: "status" }, "Opening …");
+        root.append(wait);
+        if (options.late) setTimeout(() => wait.append(` ${options.late}`), LATE);
         // A page's keys are its viewer's; those of a notebook are, where the viewer has the focus.
         (this.page ? document : root).addEventListener("keydown", this.onKey);
         if (this.page) window.addEventListener("hashchange", this.onHash);
