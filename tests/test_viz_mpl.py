@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.exceptions import MissingLibraryError
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 from framefold.viz import MPLLive2DPlot, encode_image, visualize_simple
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -184,6 +184,22 @@ def test_half_of_a_run_is_half_of_the_picture() -> None:
         array = plot.im_obj.get_array()
         seen.append(0 if array is None else int(np.ma.count(array)))
     assert seen == [5, 10, 15, 20]
+
+
+def test_a_plot_of_frames_is_for_frames_of_one_shape() -> None:
+    ctx = ff.Context.make_with("inline")
+    first, other = (
+        ctx.load("memory", data=np.ones((4, 5, *sig)), sig_dims=2) for sig in ((6, 8), (12, 10))
+    )
+    plot = MPLLive2DPlot(first, udf := ff.SumUDF())
+    ctx.run_udf(first, udf, plots=[plot])
+    words = r"made for frames of shape \(6, 8\), but .* of shape \(12, 10\); make a plot"
+    with pytest.raises(InvalidArgumentError, match=words):
+        ctx.run_udf(other, udf, plots=[plot])
+    # The scan has the same shape.
+    plot = MPLLive2DPlot(first, udf := ff.SumSigUDF())
+    ctx.run_udf(other, udf, plots=[plot])
+    assert (plot.data == 120).all()
 
 
 def test_plots_true_makes_shows_and_forgets_plots() -> None:

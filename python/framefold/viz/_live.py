@@ -86,11 +86,17 @@ class RunPlots:
 
     def _index_of(self, plot: Any) -> int:
         udf = plot.get_udf() if hasattr(plot, "get_udf") else plot.udf
-        nav = tuple(self._run.dataset.shape.nav)
+        shape = self._run.dataset.shape
+        nav, sig = tuple(shape.nav), tuple(shape.sig)
         if isinstance(plot, Live2DPlot) and plot._nav != nav:
             raise InvalidArgumentError(
                 f"the plot {plot.title!r} was made for a scan of shape {plot._nav}, but this run "
                 f"is over one of shape {nav}; make a plot with the data set of this run"
+            )
+        if isinstance(plot, Live2DPlot) and plot._is_of_frames and plot._sig != sig:
+            raise InvalidArgumentError(
+                f"the plot {plot.title!r} was made for frames of shape {plot._sig}, but this run "
+                f"is over those of shape {sig}; make a plot with the data set of this run"
             )
         for index, running in enumerate(self._run.udfs):
             if running is udf:

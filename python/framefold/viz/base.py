@@ -119,7 +119,7 @@ class Live2DPlot:
             raise InvalidArgumentError(f"min_delta is {min_delta}, expected seconds, 0 or more")
         self.udf = udf
         self.min_delta = min_delta
-        self._nav = tuple(dataset.shape.nav)
+        self._nav, self._sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
         buffers, damage = _initial(dataset, udf, roi, udfresult)
         #: Without numbers: what can be plotted.
         self._declared = buffers
@@ -153,6 +153,12 @@ class Live2DPlot:
         self._channel = self._chosen(self._extract if channel is None else channel)
         if not self._is_titled:
             self.title = self._own_title()
+
+    @property
+    def _is_of_frames(self) -> bool:
+        """Whether what is on the screen has the shape of a frame, and keeps it."""
+        declared = self._declared.get(self._channel.name or "")
+        return self._keeps_channel and declared is not None and declared.kind == "sig"
 
     def _chosen(self, channel: ChannelSpec) -> Channel:
         return Channel(channel, self.udf._shown_name, self._declared)
