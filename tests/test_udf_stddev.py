@@ -93,6 +93,17 @@ def test_tiles_of_real_numbers_are_copied_once(data):
     assert max(peaks) < 1.5
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_deviation_whose_square_is_beyond_the_dtype(data):
+    data = data.astype("f4") * 1e30
+    expected = data.std(axis=(0, 1), dtype=float)
+    for name in ("inline", "delayed"):
+        ctx = ff.Context.make_with(name)
+        result = ctx.run_udf(ctx.load("memory", data=data), StdDevUDF(dtype="f4"))
+        np.testing.assert_allclose(np.asarray(result["std"]), expected, rtol=1e-6)
+        assert np.isinf(np.asarray(result["var"])).all()
+
+
 def test_plain_arrays(ctx, dataset, data):
     roi = data[..., 0, 0] % 3 > 0
     result = run_stddev(ctx, dataset, roi=roi)

@@ -29,7 +29,7 @@ class StdDevUDF(UDF):
     ----------
     dtype
         Lower bound for the dtype of sum and mean, and the dtype (its real counterpart) of the
-        others; float64 if None.
+        others; float64 if None. What is beyond its range is infinite.
     use_numba
         Accepted for compatibility; without effect.
 

@@ -74,17 +74,17 @@ def finish_native(
     if not udf._native_finish or udf._native_kernel is None or _overrides(udf):
         return results
     udf, buffers = _main_side(udf, dataset, roi, valid)
-    native = {name: array for name, _, _, array in results}
-    merged = {
-        name: np.asarray(native[name]).astype(decl.dtype, copy=False)
-        for name, decl in buffers.items()
-        if name in native
-    }
-    udf.results = UDFData("result buffer", merged)
+    native = {name: np.asarray(array) for name, _, _, array in results if name in buffers}
+    # As the kernel computes them: a deviation may fit a dtype that its square does not.
+    udf.results = UDFData("result buffer", native)
     public = {name: decl for name, decl in buffers.items() if decl.use != "private"}
     shape = dataset.shape
     computed = udf.get_results()
-    arrays = final_results(type(udf).__name__, buffers, merged, computed, shape, len(valid))
+    with np.errstate(over="ignore"):  # what a narrow dtype cannot hold is infinite there
+        merged = {
+            name: array.astype(buffers[name].dtype, copy=False) for name, array in native.items()
+        }
+        arrays = final_results(type(udf).__name__, buffers, merged, computed, shape, len(valid))
     return [
         (name, decl.kind, decl.extra_shape, array)
         for (name, decl), array in zip(public.items(), arrays, strict=True)
