@@ -173,6 +173,11 @@ def test_misuse_of_radial_bins():
         masks.radial_bins(3, 3, 7, 7, n_bins=0)
 
 
+def test_radial_bins_of_frames_without_pixels():
+    for height, width in ((0, 0), (0, 4), (4, 0)):
+        assert masks.radial_bins(1, 2, width, height, n_bins=3).shape == (3, height, width)
+
+
 def test_radial_bins_are_sparse_where_that_saves_memory():
     sparse = pytest.importorskip("sparse")
     geometry = (8, 8, 16, 16)

@@ -377,8 +377,7 @@ def radial_bins(
     if use_sparse is None:
         step = (radius - radius_inner) / n_bins
         area = radius * radius - (radius - step) * (radius - step)
-        covered = pi * area / (geometry[2] * geometry[3])
-        use_sparse = covered < SPARSE_FILL and _has_sparse()
+        use_sparse = pi * area < SPARSE_FILL * geometry[2] * geometry[3] and _has_sparse()
     # Edges, and at least one number for each ring.
     _memory.check((2, n_bins + 1))
     distance = _distance(*geometry)
