@@ -256,6 +256,9 @@ def test_misuse_of_stacks():
         masks.sparse_template_multi_stack([-1], [1], [1], template, 5, 5)
     with pytest.raises(InvalidArgumentError, match="1, 2 and 1 elements"):
         masks.sparse_circular_multi_stack([0], [1, 2], [1], 5, 5, 2)
+    for x, y, words in [([1, np.nan], [1, 1], "offsetX is nan"), ([1, 1], [1, 1e18], "offsetY is")]:
+        with pytest.raises(InvalidArgumentError, match=words):
+            masks.sparse_template_multi_stack([0, 1], x, y, template, 5, 5)
 
 
 @pytest.mark.parametrize("at", [(np.nan, 2), (2, np.nan), (np.inf, 2)])

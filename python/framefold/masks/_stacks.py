@@ -47,7 +47,8 @@ def sparse_template_multi_stack(
     Raises
     ------
     InvalidArgumentError
-        If index and offsets are not equally long, or an index is negative.
+        If index and offsets are not equally long, an index is negative, or an offset is NaN or
+        farther away than any pixel.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -56,8 +57,8 @@ def sparse_template_multi_stack(
     width, height = frame_shape(imageSizeX, imageSizeY)
     template = np.asarray(template)
     index = np.asarray(list(mask_index), dtype=np.int64)
-    left = np.asarray(offsetX).astype(np.int64).reshape(-1)
-    top = np.asarray(offsetY).astype(np.int64).reshape(-1)
+    left = _places("offsetX", offsetX).astype(np.int64)
+    top = _places("offsetY", offsetY).astype(np.int64)
     if not len(index) == len(left) == len(top):
         raise InvalidArgumentError(
             f"mask_index, offsetX and offsetY have {len(index)}, {len(left)} and {len(top)} "
@@ -113,7 +114,8 @@ def sparse_circular_multi_stack(
     Raises
     ------
     InvalidArgumentError
-        If index and centres are not equally long, or an index is negative.
+        If index and centres are not equally long, an index is negative, or a centre is NaN or
+        farther away than any pixel.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -122,7 +124,7 @@ def sparse_circular_multi_stack(
     width, height = frame_shape(imageSizeX, imageSizeY)
     radius = number("radius", radius, 0, FARTHEST, "pixels")
     index = np.asarray(list(mask_index), dtype=np.int64)
-    cx, cy = np.asarray(centerX, dtype=float), np.asarray(centerY, dtype=float)
+    cx, cy = _places("centerX", centerX), _places("centerY", centerY)
     if not len(index) == len(cx) == len(cy):
         raise InvalidArgumentError(
             f"mask_index, centerX and centerY have {len(index)}, {len(cx)} and {len(cy)} "
@@ -130,9 +132,6 @@ def sparse_circular_multi_stack(
         )
     if (index < 0).any():
         raise InvalidArgumentError(f"mask_index {index.min()} is negative")
-    for name, places in (("centerX", cx), ("centerY", cy)):
-        for place in places[~(np.abs(places) <= FARTHEST)]:
-            coordinate(name, place)
     reach = ceil(radius) + 1
     _memory.check((4, len(index), 2 * reach + 1, 2 * reach + 1))
     around_y, around_x = (
@@ -147,3 +146,11 @@ def sparse_circular_multi_stack(
     coords = np.unique(np.stack([masks[inside], y[inside], x[inside]]), axis=1)
     values = np.ones(coords.shape[1], dtype=bool)
     return sparse.COO(coords, values, shape=(n_masks, height, width))
+
+
+def _places(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Places along an axis of frames, each as :func:`coordinate` takes it."""
+    places = np.asarray(values, dtype=np.float64).reshape(-1)
+    for place in places[~(np.abs(places) <= FARTHEST)]:
+        coordinate(name, place)
+    return places
