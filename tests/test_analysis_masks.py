@@ -159,8 +159,14 @@ def test_what_cannot_be(ctx, dataset, data):
     spectra = ctx.load("memory", data=data.reshape((6, 7, 120)), sig_dims=1)
     with pytest.raises(InvalidArgumentError, match="DiskMaskAnalysis needs frames with two axes"):
         ctx.create_disk_analysis(spectra)
-    with pytest.raises(InvalidArgumentError, match=r"cx=12 is out of bounds.* from 0 to 11"):
+    with pytest.raises(InvalidArgumentError, match=r" x=12 is out of bounds.* from 0 to 11"):
         ctx.create_point_analysis(dataset, x=12)
+    with pytest.raises(InvalidArgumentError, match=r"^y is 'a', expected a number"):
+        ctx.create_point_analysis(dataset, y="a")
+    for radii in ({"ro": np.inf}, {"ro": np.inf, "ri": np.inf}, {"ri": np.inf}):
+        with pytest.raises(InvalidArgumentError, match=r"a ring from inf .*; pass a finite ri"):
+            ctx.create_ring_analysis(dataset, **radii)
+    ctx.create_ring_analysis(dataset, ro=np.inf, ri=4)
     with pytest.raises(InvalidArgumentError, match=r"max_order is 1\.5, expected a whole number"):
         ctx.create_radial_fourier_analysis(dataset, max_order=1.5)
 

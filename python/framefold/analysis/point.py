@@ -31,11 +31,11 @@ class PointMaskAnalysis(SingleMaskAnalysis):
         """The pixel."""
         sig = self.frame_shape()
         place = tuple(int(number) for number in self.centre())
-        for name, number, length in zip(("cy", "cx"), place, sig, strict=True):
+        for axis, number, length in zip("yx", place, sig, strict=True):
             if not 0 <= number < length:
                 raise InvalidArgumentError(
-                    f"{name}={number} is out of bounds: frames of shape {sig} have pixels from 0 "
-                    f"to {length - 1} along that axis"
+                    f"the pixel at {axis}={number} is out of bounds: frames of shape {sig} have "
+                    f"pixels from 0 to {length - 1} along that axis"
                 )
         return [partial(point, place, sig)]
 

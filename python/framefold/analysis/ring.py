@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import ClassVar
 
 from framefold import masks
 from framefold.analysis.masks import MASK_DTYPE, SingleMaskAnalysis
 from framefold.common.container import MaskFactories
+from framefold.exceptions import InvalidArgumentError
 
 __all__ = ["RingMaskAnalysis"]
 
@@ -22,7 +24,7 @@ class RingMaskAnalysis(SingleMaskAnalysis):
     parameters
         ``cx``, ``cy``: the centre in pixels, by default the middle of the frame. ``ro``: the
         outer radius in pixels, by default half the shorter side. ``ri``: the inner radius, by
-        default 0.8 of ``ro``.
+        default 0.8 of ``ro``, which has to be finite then.
     """
 
     shape_name: ClassVar[str] = "ring"
@@ -33,6 +35,8 @@ class RingMaskAnalysis(SingleMaskAnalysis):
         cy, cx = self.centre()
         outer = self.number("ro", min(height, width) / 2)
         inner = self.number("ri", outer * 0.8)
+        if inner == inf:
+            raise InvalidArgumentError(f"a ring from {inner} to {outer} is empty; pass a finite ri")
         return [partial(ring, cx, cy, width, height, outer, inner)]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
 
+from framefold.common._numbers import coordinate
 from framefold.common._telling import tell_of
 from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError
@@ -194,7 +195,12 @@ class AnalysisMethods:
             The centre in pixels; the middle of the frame if None.
         ri, ro
             Inner and outer radius in pixels; ``ro`` is half the shorter side if None, and ``ri``
-            0.8 of ``ro``.
+            0.8 of ``ro``, which has to be finite then.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ``ri`` is infinite, or is to be 0.8 of infinity.
         """
         from framefold.analysis.ring import RingMaskAnalysis
 
@@ -219,7 +225,10 @@ class AnalysisMethods:
         """
         from framefold.analysis.point import PointMaskAnalysis
 
-        return _checked(PointMaskAnalysis(dataset, {"cx": x, "cy": y}))
+        # Under the names that they have here.
+        cx = None if x is None else coordinate("x", x)
+        cy = None if y is None else coordinate("y", y)
+        return _checked(PointMaskAnalysis(dataset, {"cx": cx, "cy": cy}))
 
     def create_sum_analysis(self, dataset: DataSet) -> SumAnalysis:
         """An analysis that sums frames: :class:`~framefold.analysis.sum.SumAnalysis`.
