@@ -325,6 +325,14 @@ def test_numbers_may_be_arrays_without_axes():
     assert ff.Pad(1, value=np.array(2.5)).value == 2.5
 
 
+def test_one_number_for_each_axis_may_be_an_array():
+    assert ff.Bin(np.array([2, 3])).factors == ff.Bin((2, 3)).factors == (2, 3)
+    assert ff.Bin(np.array(2)).factors == (2,)
+    assert ff.Pad(np.array([[1, 2], [3, 4]])).widths == ((1, 2), (3, 4))
+    assert ff.Pad(np.array([1, 2])).widths == ((1, 1), (2, 2))
+    assert ff.Median(np.array([3, 5])).size == (3, 5)
+
+
 def test_what_does_not_fit_the_frames_is_named(ctx):
     dataset = ctx.load("memory", data=np.zeros((2, 2, 8, 9), np.complex64))
     for stage, words in [

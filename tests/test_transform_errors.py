@@ -195,6 +195,7 @@ class Derived(FORMS["stacks"]):
         (outputs(sig=(4, -1)), r"gives sig=\(4, -1\)"),
         (outputs(sig=(4.5,)), r"gives sig=\(4.5,\)"),
         (outputs(sig="ab"), "gives sig='ab'"),
+        (outputs(sig=np.array([4, 0])), r"gives sig=array\(\[4, 0\]\), expected the lengths"),
         (outputs(sig=(1,) * 40), "1 to 31 axes"),
         (outputs(dtype=object), "expected one of bool, uint8"),
         (outputs(dtype="U5"), "gives dtype='U5'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, KeysView, Mapping, Set, Sized
 from itertools import islice
 from operator import index
-from typing import Any
+from typing import Any, TypeGuard
 
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
@@ -13,7 +13,7 @@ from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 MOST = 10_000
 
 
-def has_items(value: Any) -> bool:
+def has_items(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether it can be iterated over; arrays without axes cannot, though their class can."""
     try:
         iter(value)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
 from framefold.common._dtypes import as_dtype
-from framefold.common._items import in_order, indices
+from framefold.common._items import has_items, in_order, indices
 from framefold.common._masked import refuse_masked
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
@@ -177,7 +177,7 @@ class Pad(_TextStage):
 
     def __init__(self, widths: int | Sequence[int | tuple[int, int]], value: float = 0) -> None:
         try:
-            several = (widths,) if isinstance(widths, SupportsIndex) else in_order("widths", widths)
+            several = in_order("widths", widths) if has_items(widths) else (widths,)
             pairs = tuple(map(_pair, several))
         except (TypeError, ValueError):
             pairs = ()
@@ -436,8 +436,7 @@ class Rotate(_Turn):
 def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on, one or several."""
     try:
-        one = isinstance(value, SupportsIndex)
-        numbers = (index(value),) if one else indices(name, value)
+        numbers = indices(name, value) if has_items(value) else (index(value),)
     except TypeError:
         numbers = ()
     if not numbers or min(numbers) < 1:
@@ -487,7 +486,7 @@ def _number(name: str, value: Any) -> float:
 
 def _pair(value: Any) -> tuple[int, int]:
     """Two whole numbers, or one twice."""
-    if isinstance(value, SupportsIndex):
+    if not has_items(value):
         return index(value), index(value)
     before, after = in_order("widths", value)
     return index(before), index(after)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common._items import indices
+from framefold.common._items import has_items, indices
 from framefold.compilation.marks import NO_NUMBA, options_of
 from framefold.compilation.plan import N_RESERVED, Buffer, Member, Wanted
 from framefold.compilation.values import Block, is_number
@@ -208,7 +208,7 @@ def _checked_method(copy: Transform) -> str:
 
 def _checked_sig(name: str, given: Any) -> tuple[int, ...]:
     try:
-        sig = indices("sig", (given,) if hasattr(given, "__index__") else given)
+        sig = indices("sig", given if has_items(given) else (given,))
     except TypeError:
         sig = ()
     if not 0 < len(sig) <= MOST_AXES or min(sig) < 1:
