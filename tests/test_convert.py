@@ -75,6 +75,8 @@ def test_thresholds(ctx, tmp_path, counts):
     np.testing.assert_array_equal(picked, expected)
     with pytest.raises(InvalidArgumentError, match="threshold is -1"):
         ctx.convert(dataset, tmp_path / "other.toml", threshold=-1)
+    with pytest.raises(InvalidArgumentError, match="threshold is '3', expected a number"):
+        ctx.convert(dataset, tmp_path / "other.toml", threshold="3")
     assert names(tmp_path) == NAMES
 
 

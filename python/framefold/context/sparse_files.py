@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from framefold import _engine
 from framefold.common._booleans import boolean
+from framefold.common._numbers import number
 from framefold.common._paths import path_text
 from framefold.context.exporting import ExistingFileError, FramesDone
 from framefold.exceptions import InvalidArgumentError
@@ -45,6 +46,7 @@ def write_raw_csr(
 ) -> ConvertedFiles:
     """Write ``dataset`` as raw_csr; see :meth:`framefold.Context.convert`."""
     overwrite = boolean("overwrite", overwrite)
+    threshold = None if threshold is None else number("threshold", threshold)
     dataset._check_files()
     target = Path(path_text("path", path))
     if target.suffix.lower() != ".toml":
