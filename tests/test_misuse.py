@@ -521,6 +521,12 @@ def test_decimal_commas_are_refused_in_words(dataset, text):
         dataset.calibrate(pixel_size=text)
 
 
+def test_numbers_are_of_dtypes_of_numbers(ctx, dataset):
+    for dtype in ("f4,", "M8[s]", "U3", object):
+        with pytest.raises(InvalidArgumentError, match=r"dtype of StdDevUDF is .*of numbers"):
+            ctx.run_udf(dataset, ff.StdDevUDF(dtype=dtype))
+
+
 @pytest.mark.parametrize("dtype", ["floatt", 3, [1], {"a": 1}], ids=str)
 def test_what_is_no_dtype_is_named(ctx, dataset, tmp_path, dtype):
     def stack():

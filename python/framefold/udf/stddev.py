@@ -12,6 +12,7 @@ import numpy.typing as npt
 from framefold.common._dtypes import as_dtype
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
+from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF, own_method
 
 if TYPE_CHECKING:
@@ -120,7 +121,10 @@ class StdDevUDF(UDF):
 
     def _dtype(self) -> np.dtype[Any]:
         dtype = self.params.dtype
-        return as_dtype("dtype of StdDevUDF", np.float64 if dtype is None else dtype)
+        found = as_dtype("dtype of StdDevUDF", np.float64 if dtype is None else dtype)
+        if found.kind not in "biufc":
+            raise InvalidArgumentError(f"dtype of StdDevUDF is {found}, expected one of numbers")
+        return found
 
 
 def _squares(values: Any) -> Any:
