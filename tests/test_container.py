@@ -229,6 +229,9 @@ def test_misuse():
         MaskContainer(one_mask())
     with pytest.raises(InvalidArgumentError, match=r"use_sparse is 'csr'.*'scipy.sparse.csr'"):
         MaskContainer([one_mask], use_sparse="csr")
+    with pytest.raises(InvalidArgumentError, match=r"use_sparse=array\(.* is not True or False"):
+        MaskContainer([one_mask], use_sparse=np.array([True, False]))
+    assert MaskContainer([one_mask], use_sparse=np.False_).use_sparse is False
     with pytest.raises(InvalidArgumentError, match="given as 3, but the factory made 1"):
         MaskContainer(lambda: one_mask()[np.newaxis], count=3).get(whole)
     with pytest.raises(InvalidArgumentError, match=r"found \(3, 4\), \(4, 3\)"):

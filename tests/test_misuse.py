@@ -75,6 +75,8 @@ def test_unusable_roi(ctx, dataset, roi, message):
             "'not a name'.*identifier",
         ),
         (declares(lambda self: {"x": self.buffer(kind="navi")}), "'x' with kind 'navi'"),
+        (declares(lambda self: {"x": self.buffer(kind=np.array(["nav", "sig"]))}), "'x' with kind"),
+        (declares(lambda self: {"x": self.buffer("nav", where=np.zeros(2))}), "'x' with where="),
         (declares(lambda self: {"x": self.buffer(kind="nav", use=7)}), "use=7"),
         (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
         (declares(lambda self: [1]), "returned list, expected a dict"),
@@ -507,6 +509,11 @@ def test_functions_that_return_nothing(ctx, dataset):
         ctx.map(dataset, lambda frame: None)
     some = ctx.map(dataset, lambda frame: {} if frame[0, 0] > 2000 else None)
     assert some.dtype == object
+
+
+def test_kinds_are_texts():
+    with pytest.raises(InvalidArgumentError, match=r"AUX data of kind array"):
+        UDF.aux_data(np.ones(3), kind=np.array(["nav", "sig"]))
 
 
 def test_one_mask_without_a_list(ctx, dataset):

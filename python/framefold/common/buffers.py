@@ -519,7 +519,7 @@ class AuxBufferWrapper(BufferWrapper):
         data: npt.ArrayLike,
     ) -> None:
         refuse_masked("AUX data", data)
-        if kind not in ("nav", "sig", "single"):
+        if not isinstance(kind, str) or kind not in ("nav", "sig", "single"):
             raise InvalidArgumentError(f"AUX data of kind {kind!r}; use 'nav', 'sig' or 'single'")
         given, wanted = np.asarray(data), as_dtype("dtype of AUX data", dtype)
         if given.dtype.kind == "c" and wanted.kind in "iuf":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._booleans import boolean
 from framefold.common._copying import concatenated
 from framefold.common._dtypes import as_dtype
 from framefold.common._masked import refuse_masked
@@ -100,6 +101,8 @@ class MaskContainer:
                 )
         self.mask_factories = mask_factories
         self._dtype = None if dtype is None else as_dtype("dtype of masks", dtype).newbyteorder("=")
+        if not (use_sparse is None or isinstance(use_sparse, str)):
+            use_sparse = boolean("use_sparse", use_sparse)
         self._use_sparse = default_sparse if use_sparse is True else use_sparse
         self._count = count
         self.backend = backend

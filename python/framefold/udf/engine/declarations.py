@@ -97,6 +97,11 @@ def _facts(decl: BufferDeclaration | None) -> Any:
     return decl and (decl.kind, decl.extra_shape, decl.dtype, decl.use)
 
 
+def _is_one_of(value: Any, *texts: str) -> bool:
+    """Whether it is one of these texts; arrays are compared element by element."""
+    return isinstance(value, str) and value in texts
+
+
 def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     if not isinstance(key, str) or not key.isidentifier():
         raise UDFError(
@@ -115,11 +120,11 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
             f"{udf} declares buffer {key!r} as {type(decl).__name__}; use self.buffer(...)"
         )
     wrong = None
-    if decl.kind not in ("nav", "sig", "single"):
+    if not _is_one_of(decl.kind, "nav", "sig", "single"):
         wrong = f"kind {decl.kind!r}; use 'nav', 'sig' or 'single'"
     elif not (decl.use is None or isinstance(decl.use, str)):
         wrong = f"use={decl.use!r}; use None, 'private' or 'result_only'"
-    elif decl.where not in (None, "device"):
+    elif not (decl.where is None or _is_one_of(decl.where, "device")):
         wrong = f"where={decl.where!r}; use None or 'device'"
     elif prod(decl.extra_shape) > MOST:
         wrong = f"extra_shape={decl.extra_shape}; there cannot be so many elements"
