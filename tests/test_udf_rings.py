@@ -52,6 +52,19 @@ def test_an_empty_ring_is_refused(ctx, dataset, center, rad_in, rad_out):
         run_fem(ctx, dataset, center, rad_in, rad_out)
 
 
+@pytest.mark.parametrize("wrong", ["4", True, np.ma.masked, np.nan])
+def test_what_is_no_number_is_named(ctx, dataset, wrong):
+    for udf, name in [
+        (FEMUDF((wrong, 6), 1, 3), "center of FEMUDF"),
+        (FEMUDF((5, 6), wrong, 3), "rad_in of FEMUDF"),
+        (FEMUDF((5, 6), 1, wrong), "rad_out of FEMUDF"),
+        (CrystallinityUDF(wrong, 3), "rad_in of CrystallinityUDF"),
+        (CrystallinityUDF(1, wrong), "rad_out of CrystallinityUDF"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=f"(?s){name} is .*, expected a "):
+            ctx.run_udf(dataset, udf)
+
+
 @pytest.mark.parametrize(("rad_in", "rad_out"), [(2, 4), (0, 3), (-1, 1), (1.5, 100)])
 @pytest.mark.parametrize("circle", [(), ((5, 6), 3), ((4.5, 6.2), 2.5), ((5, 6), None)])
 def test_ring_of_the_spectrum(ctx, dataset, data, roi, rad_in, rad_out, circle):

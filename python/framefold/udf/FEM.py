@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framefold import _engine
+from framefold.common._numbers import coordinate, number
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
 class FEMUDF(UDF):
     """Standard deviation of the pixels of a ring, for each frame [1]_.
 
-    Medium-range order in a disordered material shows as a large deviation.
+    Medium-range order in a disordered material shows as a large deviation. Pixels that corrections
+    exclude count with the value that is put in their place.
 
     Parameters
     ----------
     center
         The centre of the ring in pixels, as (y, x).
     rad_in, rad_out
-        The radii of the ring in pixels: pixels with ``rad_in < distance <= rad_out`` count.
+        The radii of the ring in pixels: pixels with ``rad_in < distance <= rad_out`` count. That at
+        the centre does if ``rad_in`` is below 0.
 
     Results
     -------
@@ -36,7 +40,7 @@ class FEMUDF(UDF):
     Raises
     ------
     InvalidArgumentError
-        When run, if there is no pixel in the ring.
+        When run, if there is no pixel in the ring, or one of these is no number.
 
     References
     ----------
@@ -48,9 +52,9 @@ class FEMUDF(UDF):
         super().__init__(center=center, rad_in=rad_in, rad_out=rad_out)
 
     def _doubts(self, dataset: DataSet) -> list[str]:
-        (cy, cx), sig = self.params.center, tuple(dataset.shape.sig)
         # The centre alone: a ring without a pixel is an error.
-        return _engine.doubts("com", {"cy": float(cy), "cx": float(cx)}, sig)
+        cy, cx, _, _ = self._numbers()
+        return _engine.doubts("com", {"cy": cy, "cx": cx}, tuple(dataset.shape.sig))
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One number per frame."""
@@ -73,7 +77,7 @@ class FEMUDF(UDF):
                 f"FEMUDF: a ring needs frames with two axes, these have shape {sig}; load the "
                 f"data with a two-dimensional signal shape"
             )
-        (cy, cx), rad_in, rad_out = self.params.center, self.params.rad_in, self.params.rad_out
+        cy, cx, rad_in, rad_out = self._numbers()
         y, x = np.ogrid[: sig[0], : sig[1]]
         distance = np.hypot(y - cy, x - cx)
         ring = (distance > rad_in) & (distance <= rad_out)
@@ -84,6 +88,16 @@ class FEMUDF(UDF):
                 f"a centre within the frame"
             )
         return ring
+
+    def _numbers(self) -> tuple[float, float, float, float]:
+        """The centre as y and x, and the radii."""
+        (cy, cx), rad_in, rad_out = self.params.center, self.params.rad_in, self.params.rad_out
+        return (
+            coordinate("center of FEMUDF", cy),
+            coordinate("center of FEMUDF", cx),
+            number("rad_in of FEMUDF", rad_in, -inf, inf, "pixels"),
+            number("rad_out of FEMUDF", rad_out, -inf, inf, "pixels"),
+        )
 
 
 def run_fem(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framefold import masks
+from framefold.common._numbers import number
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
@@ -88,7 +90,8 @@ class CrystallinityUDF(UDF):
                 f"CrystallinityUDF: a spectrum needs frames with two axes, these have shape "
                 f"{sig}; load the data with a two-dimensional signal shape"
             )
-        rad_in, rad_out = self.params.rad_in, self.params.rad_out
+        rad_in = number("rad_in of CrystallinityUDF", self.params.rad_in, -inf, inf)
+        rad_out = number("rad_out of CrystallinityUDF", self.params.rad_out, -inf, inf)
         periods_y = np.fft.fftfreq(sig[0], 1 / sig[0])
         periods_x = np.fft.rfftfreq(sig[1], 1 / sig[1])
         distance = np.hypot(periods_y[:, np.newaxis], periods_x)
