@@ -100,6 +100,12 @@ def test_cpu_formats_on_the_cpu_and_cuda_formats_elsewhere():
     assert usable("U", (COO, NP), allowed=(NP,)) == (NP,)
 
 
+def test_why_there_is_no_device_is_said_once():
+    with pytest.raises(UnsupportedError) as caught:
+        usable("U", ("cuda", "cupy"), why_no_device="none is plugged in")
+    assert str(caught.value).count("none is plugged in") == 1
+
+
 @pytest.fixture(scope="module")
 def dense():
     return ff.Context.make_with("inline").load("memory", data=counts((*NAV, *SIG), "u2"))
@@ -116,7 +122,12 @@ def inline():
         (("cupy",), {}, UnsupportedError, r"Asks takes no .*'cupy' needs a CUDA worker"),
         (("cuda", "cupy"), {}, UnsupportedError, r"'cuda' needs a CUDA worker.*'cupy' needs"),
         ((COO,), {"backends": NP}, UnsupportedError, r"backends=\('numpy',\).*To be had .*'numpy'"),
-        (NP, {"backends": ("cupy",)}, UnsupportedError, r"Nothing is to be had here"),
+        (
+            NP,
+            {"backends": ("cupy",)},
+            UnsupportedError,
+            r"\. Leave backends out, or name",
+        ),
         ((), {}, UDFError, r"returned no array format"),
         (None, {}, UDFError, r"Asks.get_backends returned None, expected"),
         (("numpie",), {}, UDFError, r"'numpie', which is no array format"),

@@ -39,6 +39,8 @@ Formats = tuple[str, ...]
 
 KNOWN = CPU_BACKENDS | CUDA_BACKENDS
 
+NO_DEVICE = "needs a CUDA worker, and this run has none"
+
 
 def asked_for(udf: UDF) -> Formats:
     """The formats that ``get_backends`` names, the one to prefer first.
@@ -131,13 +133,14 @@ def usable(
         If only a library is in the way.
     """
     in_the_way = {
-        format_: _obstacle(format_, allowed, device_class, why_no_device, elsewhere)
-        for format_ in asked
+        format_: _obstacle(format_, allowed, device_class, elsewhere) for format_ in asked
     }
     left = tuple(format_ for format_, obstacle in in_the_way.items() if obstacle is None)
     if left:
         return left
     reasons = "; ".join(f"{format_!r} {obstacle}" for format_, obstacle in in_the_way.items())
+    if why_no_device and NO_DEVICE in in_the_way.values():
+        reasons += f". Why there is no CUDA worker: {why_no_device}"
     missing = {
         library
         for library in ("scipy", "sparse", "sparseconverter", "cupy")
@@ -161,7 +164,7 @@ def usable(
     step = (
         f"To be had here: {there}; name one of them in get_backends"
         if there
-        else ("Nothing is to be had here; leave backends out, or name another")
+        else "Leave backends out, or name another one"
     )
     raise UnsupportedError(f"{name} takes no array format that is to be had: {reasons}. {step}")
 
@@ -278,7 +281,6 @@ def _obstacle(
     format_: str,
     allowed: Formats | None,
     device_class: str,
-    why_no_device: str,
     elsewhere: bool,
 ) -> str | None:
     """Why a format cannot be had; None if it can."""
@@ -286,8 +288,7 @@ def _obstacle(
         return f"is not among those that backends={allowed!r} restricts the run to"
     on_cpu = format_ in CPU_BACKENDS
     if on_cpu != (device_class == "cpu"):
-        why = f" ({why_no_device})" if why_no_device and not on_cpu else ""
-        return f"needs a {'CPU' if on_cpu else 'CUDA'} worker, and this run has none{why}"
+        return "needs a CPU worker, and this run has none" if on_cpu else NO_DEVICE
     for library in _libraries(format_):
         if not (elsewhere and library == "cupy") and not _installed(library):
             return f"needs {library}, which is not installed"
