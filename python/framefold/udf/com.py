@@ -103,7 +103,7 @@ class CoMUDF(UDF):
         The reference position in pixels; half of the frame, rounded down, if None.
     r, ri
         Only pixels with a distance to it of ``ri < distance <= r`` count; all inner ones if
-        ``ri`` is 0 or None. In pixels.
+        ``ri`` is None, 0 or below. In pixels.
     scan_rotation
         Rotation of the scan against the detector in degrees; a positive one turns shifts
         clockwise, seen with y pointing down.
