@@ -104,6 +104,16 @@ def test_a_deviation_whose_square_is_beyond_the_dtype(data):
         assert np.isinf(np.asarray(result["var"])).all()
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_integers_that_doubles_do_not_tell_apart(ctx, data, dtype):
+    small = data.astype(dtype)
+    large = small + np.array(np.iinfo(dtype).max - small.max(), dtype)
+    expected = small.var(axis=(0, 1))
+    found = ctx.run_udf(ctx.load("memory", data=large, num_partitions=5), StdDevUDF())
+    np.testing.assert_allclose(found["var"].data, expected, rtol=1e-12)
+    assert np.array_equal(found["sum"].data, large.astype(object).sum(axis=(0, 1)).astype(float))
+
+
 def test_plain_arrays(ctx, dataset, data):
     roi = data[..., 0, 0] % 3 > 0
     result = run_stddev(ctx, dataset, roi=roi)

@@ -1,6 +1,6 @@
 //! How each element type is summed: the numbers behind the loops.
 
-use crate::total::{Total, Value};
+use crate::total::Total;
 use framefold_core::{
     Bool8, Complex64, Complex128, Element, Error, F16, FramesView, Result, TileFrames, widen_f16,
 };
@@ -231,12 +231,6 @@ pub(crate) fn check_terms<T: Cell>(terms: usize, of_what: &str) -> Result<()> {
         T::TOTAL_TERMS
     ))
     .with_hint("select fewer positions with a ROI and add the results"))
-}
-
-/// The squared distance of a pixel from a value.
-#[inline(always)]
-pub(crate) fn deviation<T: Cell>(cell: T, from: <T::Total as Total>::Value) -> f64 {
-    (cell.value() - from).norm_sqr()
 }
 
 #[cfg(test)]

@@ -14,6 +14,14 @@ pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     /// Rounds to a value.
     fn value(self) -> Self::Value;
 
+    /// `self * n - other * m`. Of 128 bits it is rounded once, with up to 2^32 terms in all:
+    /// large sums whose means differ by little could be the same number once each is rounded.
+    fn difference(self, n: usize, other: Self, m: usize) -> Self::Value;
+
+    /// The distance of a single term from `mean`, which is `sum / n` rounded; of 128 bits, from
+    /// `sum / n` itself.
+    fn distance(self, mean: Self::Value, sum: Self, n: usize) -> Self::Value;
+
     /// Sums as an array for a partial result.
     ///
     /// # Errors
@@ -103,6 +111,16 @@ macro_rules! total {
                 $to_value
             }
 
+            #[inline(always)]
+            fn difference(self, n: usize, other: Self, m: usize) -> $value {
+                self.value().times(n as f64) - other.value().times(m as f64)
+            }
+
+            #[inline(always)]
+            fn distance(self, mean: $value, _sum: Self, _n: usize) -> $value {
+                self.value() - mean
+            }
+
             fn pack(totals: Vec<Self>) -> Result<TypedVec> {
                 Ok(totals.into())
             }
@@ -136,6 +154,18 @@ impl Total for i128 {
     #[inline(always)]
     fn value(self) -> f64 {
         self as f64
+    }
+
+    #[inline(always)]
+    fn difference(self, n: usize, other: Self, m: usize) -> f64 {
+        let exact = || self.checked_mul(n as i128)?.checked_sub(other.checked_mul(m as i128)?);
+        let rounded = || self as f64 * n as f64 - other as f64 * m as f64;
+        exact().map_or_else(rounded, |difference| difference as f64)
+    }
+
+    #[inline(always)]
+    fn distance(self, _mean: f64, sum: Self, n: usize) -> f64 {
+        (self * n as i128 - sum) as f64 / n as f64
     }
 
     // There is no 128-bit dtype: each sum travels as two 64-bit halves.
@@ -256,6 +286,15 @@ mod tests {
     fn wide_sums_survive_packing() {
         let totals = vec![0, 1, -1, i128::MAX, i128::MIN, 1 << 64, -(1 << 64)];
         assert_eq!(i128::unpack(pack(totals.clone()).unwrap()).unwrap(), totals);
+    }
+
+    #[test]
+    fn differences_of_wide_sums_are_rounded_once() {
+        let (large, n) = (i128::from(u64::MAX) << 31, 1 << 31);
+        assert_eq!(large.difference(n, large - 1, n), 2f64.powi(31));
+        // Products beyond 128 bits.
+        assert_eq!(i128::MAX.difference(2, i128::MAX, 2), 0.0);
+        assert_eq!(i128::MIN.difference(1, i128::MAX, 1), -(2f64.powi(128)));
     }
 
     #[test]

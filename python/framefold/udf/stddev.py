@@ -24,7 +24,9 @@ class StdDevUDF(UDF):
     """Sum, mean, variance and standard deviation over all frames, pixel by pixel.
 
     Numerically stable: partial results are merged pairwise [1]_. Runs on a native kernel, which
-    computes in double precision; integers of 64 bits are rounded to it.
+    computes in double precision; of integers, sums and differences from the mean are exact before
+    they are rounded to it, in scans of up to 2³² frames. On CUDA devices, and in classes that
+    override a method, integers of 64 bits are rounded first.
 
     Parameters
     ----------

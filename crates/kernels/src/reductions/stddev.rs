@@ -41,7 +41,8 @@ pub(super) const ROW: Reduction = Reduction::new(
 /// `varsum` follows with a single rounding. For other data, squared distances are taken from the
 /// mean of a few frames and merged pairwise, so that a small variance on top of a large mean is not
 /// lost: T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance:
-/// analysis and recommendations", The American Statistician 37 (1983), 242–247.
+/// analysis and recommendations", The American Statistician 37 (1983), 242–247. Distances of integers
+/// of 64 bits are exact until they are squared.
 #[derive(Clone, Debug, Default)]
 pub struct StdDev {
     /// The dtype of the results (float or complex); float64 if it is not given. Computation is

@@ -34,6 +34,23 @@ fn a_small_variance_on_a_large_mean_is_not_lost() {
 }
 
 #[test]
+fn integers_that_double_precision_does_not_tell_apart_have_their_variance() {
+    // More frames than are read side by side; doubles of this size are 1024 apart.
+    let cells: Vec<i64> = (0..19).map(|i| i64::MAX - i).collect();
+    let unsigned = cells.iter().map(|&x| u64::MAX - (i64::MAX - x).unsigned_abs()).collect();
+    let negative = cells.iter().map(|&x| -x).collect();
+    for dataset in [
+        dataset(&[19], &[1], cells),
+        dataset(&[19], &[1], negative),
+        dataset::<u64>(&[19], &[1], unsigned),
+    ] {
+        let results = run(&StdDev::default(), &dataset).unwrap();
+        let varsum = results.get("varsum").unwrap().as_slice::<f64>().unwrap()[0];
+        assert!((varsum - 570.0).abs() < 1e-9, "{varsum}");
+    }
+}
+
+#[test]
 fn pixels_that_never_change_have_no_variance_at_all() {
     let cells: Vec<f64> = [0.1, 1e10 / 3.0, -7.7].repeat(7);
     let results = run(&StdDev::default(), &dataset(&[7], &[3], cells)).unwrap();

@@ -5,7 +5,7 @@ mod sparse;
 pub(super) use sparse::SparseWorker;
 
 use super::{Report, Seen, partial_of, take_n_frames};
-use crate::cell::{Cell, deviation};
+use crate::cell::Cell;
 use crate::layout::{SigLayout, filled};
 use crate::loops::{groups, stream, strip};
 use crate::total::{Total, Value, add_all, pack};
@@ -37,24 +37,23 @@ impl<A: Total> Moments<A> {
 /// sums are exact.
 #[derive(Clone, Copy)]
 struct Fold {
-    n_a: f64,
-    n_b: f64,
+    n_a: usize,
+    n_b: usize,
     weight: f64,
 }
 
 impl Fold {
     /// `None` if either has no frames: then there is nothing between them.
     fn new(n_a: usize, n_b: usize) -> Option<Self> {
-        let (n_a, n_b) = (n_a as f64, n_b as f64);
-        let product = n_a * n_b * (n_a + n_b);
+        let (a, b) = (n_a as f64, n_b as f64);
+        let product = a * b * (a + b);
         (product > 0.0).then(|| Fold { n_a, n_b, weight: 1.0 / product })
     }
 
     /// What the difference of the means adds to the sum of squared distances.
     #[inline(always)]
     fn between<A: Total>(self, sum_a: A, sum_b: A) -> f64 {
-        let difference = sum_b.value().times(self.n_a) - sum_a.value().times(self.n_b);
-        difference.norm_sqr() * self.weight
+        sum_b.difference(self.n_a, sum_a, self.n_b).norm_sqr() * self.weight
     }
 }
 
@@ -117,7 +116,8 @@ fn fold_strips<T: Cell, const W: usize>(
     varsums: &mut [f64],
     between: impl Fn(T::Total, T::Total) -> f64 + Copy,
 ) {
-    let part = 1.0 / group.len() as f64;
+    let n = group.len();
+    let part = 1.0 / n as f64;
     let strips = sums.as_chunks_mut::<W>().0.iter_mut().zip(varsums.as_chunks_mut::<W>().0);
     for (index, (sums, varsums)) in strips.enumerate() {
         let at = first + index * W;
@@ -130,23 +130,21 @@ fn fold_strips<T: Cell, const W: usize>(
         }
         // The second pass finds the pixels in the cache. A frame on its own takes part: it is its
         // mean, but for NaN and infinities, which must leave a trace.
-        let mut means = [<T::Total as Total>::Value::default(); W];
-        for k in 0..W {
-            means[k] = T::total(blocks[k]).value().times(part);
-        }
+        let added = blocks.map(T::total);
+        let means = added.map(|sum| sum.value().times(part));
         let mut distances = [0.0; W];
         for i in group.clone() {
             let cells = strip::<T, W>(frames, i, at);
             for k in 0..W {
-                distances[k] += deviation(cells[k], means[k]);
+                let cell = T::total(cells[k].block());
+                distances[k] += cell.distance(means[k], added[k], n).norm_sqr();
             }
         }
         // Copies stay in registers.
         let (mut folded_sums, mut folded_varsums) = (*sums, *varsums);
         for k in 0..W {
-            let sum = T::total(blocks[k]);
-            folded_varsums[k] += distances[k] + between(folded_sums[k], sum);
-            folded_sums[k] += sum;
+            folded_varsums[k] += distances[k] + between(folded_sums[k], added[k]);
+            folded_sums[k] += added[k];
         }
         (*sums, *varsums) = (folded_sums, folded_varsums);
     }

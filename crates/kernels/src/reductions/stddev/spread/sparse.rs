@@ -1,7 +1,7 @@
 //! Squared distances from means, from the pixels that are not zero.
 
 use super::{Fold, Seen, partial};
-use crate::cell::{Cell, deviation};
+use crate::cell::Cell;
 use crate::entries::{Entries, scatter};
 use crate::layout::{SigLayout, filled};
 use crate::total::{Total, Value};
@@ -24,14 +24,15 @@ impl<A: Total> Pixel<A> {
     #[inline(always)]
     fn add<T: Cell<Total = A>>(&mut self, value: T) {
         // Zero, but for NaN and infinities, which must leave a trace.
-        let mut spread = deviation(value, value.value());
+        let value = T::total(value.block());
+        let mut spread = value.distance(value.value(), value, 1).norm_sqr();
         if self.n > 0 {
             let n = f64::from(self.n);
-            let difference = value.value().times(n) - self.sum.value();
+            let difference = value.difference(self.n as usize, self.sum, 1);
             spread += difference.norm_sqr() / (n * (n + 1.0));
         }
         self.n = self.n.wrapping_add(1);
-        self.sum += T::total(value.block());
+        self.sum += value;
         self.varsum += spread;
     }
 
@@ -103,7 +104,7 @@ impl<T: Cell> Accumulator for SparseWorker<T> {
 mod tests {
     use super::*;
 
-    fn varsum(entries: &[f64], n_frames: usize) -> f64 {
+    fn varsum<T: Cell>(entries: &[T], n_frames: usize) -> f64 {
         let mut pixel = Pixel::default();
         entries.iter().for_each(|&entry| pixel.add(entry));
         pixel.complete(n_frames);
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn zeros_without_an_entry_count() {
-        assert_eq!(varsum(&[], 5), 0.0);
+        assert_eq!(varsum::<f64>(&[], 5), 0.0);
         assert_eq!(varsum(&[3.0], 1), 0.0);
         // 3, 0, 0: mean 1.
         assert_eq!(varsum(&[3.0], 3), 6.0);
@@ -124,6 +125,7 @@ mod tests {
     fn a_small_variance_on_a_large_mean_is_not_lost() {
         assert_eq!(varsum(&[4.0, 7.0, 13.0, 16.0].map(|x| 1e9 + x), 4), 90.0);
         assert_eq!(varsum(&[1e15; 7], 7), 0.0);
+        assert_eq!(varsum(&[4, 7, 13, 16].map(|x| u64::MAX - x), 4), 90.0);
     }
 
     #[test]
