@@ -11,6 +11,9 @@ pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     /// The same number for arithmetic other than sums.
     type Value: Value;
 
+    /// A mean, from which distances are taken.
+    type Mean: Copy + Send + Sync;
+
     /// Rounds to a value.
     fn value(self) -> Self::Value;
 
@@ -18,9 +21,11 @@ pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     /// large sums whose means differ by little could be the same number once each is rounded.
     fn difference(self, n: usize, other: Self, m: usize) -> Self::Value;
 
-    /// The distance of a single term from `mean`, which is `sum / n` rounded; of 128 bits, from
-    /// `sum / n` itself.
-    fn distance(self, mean: Self::Value, sum: Self, n: usize) -> Self::Value;
+    /// The mean of `n` terms with this sum: rounded, but of 128 bits.
+    fn mean(self, n: usize) -> Self::Mean;
+
+    /// The distance of a single term from a mean.
+    fn distance(self, mean: Self::Mean) -> Self::Value;
 
     /// Sums as an array for a partial result.
     ///
@@ -104,6 +109,7 @@ macro_rules! total {
     ($type:ty, $value:ty, |$total:ident| $to_value:expr, |$narrow:ident| $to_f32:expr, |$sum:ident| $whole:expr) => {
         impl Total for $type {
             type Value = $value;
+            type Mean = $value;
 
             #[inline(always)]
             fn value(self) -> $value {
@@ -117,7 +123,12 @@ macro_rules! total {
             }
 
             #[inline(always)]
-            fn distance(self, mean: $value, _sum: Self, _n: usize) -> $value {
+            fn mean(self, n: usize) -> $value {
+                self.value().times(1.0 / n as f64)
+            }
+
+            #[inline(always)]
+            fn distance(self, mean: $value) -> $value {
                 self.value() - mean
             }
 
@@ -148,8 +159,16 @@ total!(u64, f64, |total| total as f64, |total| total as f32, |sum| Some(sum.into
 total!(f64, f64, |total| total, |total| total as f32, |_sum| None);
 total!(Complex128, Complex128, |total| total, |total| total.re as f32, |_sum| None);
 
+/// As `as f64`, which takes a function call for 128 bits.
+#[inline(always)]
+fn rounded(number: i128) -> f64 {
+    i64::try_from(number).map_or_else(|_| number as f64, |narrow| narrow as f64)
+}
+
 impl Total for i128 {
     type Value = f64;
+    /// The whole number below it, and the rest.
+    type Mean = (i128, f64);
 
     #[inline(always)]
     fn value(self) -> f64 {
@@ -158,14 +177,34 @@ impl Total for i128 {
 
     #[inline(always)]
     fn difference(self, n: usize, other: Self, m: usize) -> f64 {
-        let exact = || self.checked_mul(n as i128)?.checked_sub(other.checked_mul(m as i128)?);
-        let rounded = || self as f64 * n as f64 - other as f64 * m as f64;
-        exact().map_or_else(rounded, |difference| difference as f64)
+        let (wide_n, wide_m) = (n as i128, m as i128);
+        // To multiply 128 bits with checks takes a function call.
+        if let (Ok(narrow), Ok(other)) = (i64::try_from(self), i64::try_from(other)) {
+            return rounded(i128::from(narrow) * wide_n - i128::from(other) * wide_m);
+        }
+        let exact = || self.checked_mul(wide_n)?.checked_sub(other.checked_mul(wide_m)?);
+        exact().map_or_else(|| self as f64 * n as f64 - other as f64 * m as f64, rounded)
     }
 
     #[inline(always)]
-    fn distance(self, _mean: f64, sum: Self, n: usize) -> f64 {
-        (self * n as i128 - sum) as f64 / n as f64
+    fn mean(self, n: usize) -> (i128, f64) {
+        let (whole, rest) = match i64::try_from(self) {
+            // To divide 128 bits does, too.
+            Ok(narrow) => {
+                let n = n as i64;
+                (i128::from(narrow.div_euclid(n)), narrow.rem_euclid(n))
+            }
+            Err(_) => (self.div_euclid(n as i128), self.rem_euclid(n as i128) as i64),
+        };
+        (whole, rest as f64 / n as f64)
+    }
+
+    #[inline(always)]
+    fn distance(self, (whole, rest): (i128, f64)) -> f64 {
+        let difference = self - whole;
+        // No farther from each other than 64 bits reach, which takes no branch to round.
+        let magnitude = difference.unsigned_abs() as u64 as f64;
+        (if difference < 0 { -magnitude } else { magnitude }) - rest
     }
 
     // There is no 128-bit dtype: each sum travels as two 64-bit halves.
@@ -292,9 +331,27 @@ mod tests {
     fn differences_of_wide_sums_are_rounded_once() {
         let (large, n) = (i128::from(u64::MAX) << 31, 1 << 31);
         assert_eq!(large.difference(n, large - 1, n), 2f64.powi(31));
+        let (largest, n) = (i128::from(i64::MAX), 1 << 32);
+        assert_eq!(largest.difference(n, largest - 1, n), 2f64.powi(32));
         // Products beyond 128 bits.
         assert_eq!(i128::MAX.difference(2, i128::MAX, 2), 0.0);
         assert_eq!(i128::MIN.difference(1, i128::MAX, 1), -(2f64.powi(128)));
+    }
+
+    #[test]
+    fn distances_are_those_from_the_mean_itself() {
+        let (low, high) = (i128::from(i64::MIN), i128::from(u64::MAX));
+        for (terms, n) in [(vec![0, 1, 1], 3), (vec![-2, -1, -1], 3), (vec![high, high - 1], 2)] {
+            let sum: i128 = terms.iter().sum();
+            for term in terms {
+                let expected = (term * n - sum) as f64 / n as f64;
+                assert!((term.distance(sum.mean(n as usize)) - expected).abs() < 1e-15);
+            }
+        }
+        // From end to end.
+        assert_eq!(low.distance(i128::from(i64::MAX).mean(1)), -(2f64.powi(64)));
+        assert_eq!(high.distance(0_i128.mean(1)), 2f64.powi(64));
+        assert_eq!((low * 3 + 1).mean(3), (low, 1.0 / 3.0));
     }
 
     #[test]

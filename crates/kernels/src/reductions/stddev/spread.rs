@@ -116,8 +116,6 @@ fn fold_strips<T: Cell, const W: usize>(
     varsums: &mut [f64],
     between: impl Fn(T::Total, T::Total) -> f64 + Copy,
 ) {
-    let n = group.len();
-    let part = 1.0 / n as f64;
     let strips = sums.as_chunks_mut::<W>().0.iter_mut().zip(varsums.as_chunks_mut::<W>().0);
     for (index, (sums, varsums)) in strips.enumerate() {
         let at = first + index * W;
@@ -131,13 +129,13 @@ fn fold_strips<T: Cell, const W: usize>(
         // The second pass finds the pixels in the cache. A frame on its own takes part: it is its
         // mean, but for NaN and infinities, which must leave a trace.
         let added = blocks.map(T::total);
-        let means = added.map(|sum| sum.value().times(part));
+        let means = added.map(|sum| sum.mean(group.len()));
         let mut distances = [0.0; W];
         for i in group.clone() {
             let cells = strip::<T, W>(frames, i, at);
             for k in 0..W {
                 let cell = T::total(cells[k].block());
-                distances[k] += cell.distance(means[k], added[k], n).norm_sqr();
+                distances[k] += cell.distance(means[k]).norm_sqr();
             }
         }
         // Copies stay in registers.

@@ -25,7 +25,7 @@ impl<A: Total> Pixel<A> {
     fn add<T: Cell<Total = A>>(&mut self, value: T) {
         // Zero, but for NaN and infinities, which must leave a trace.
         let value = T::total(value.block());
-        let mut spread = value.distance(value.value(), value, 1).norm_sqr();
+        let mut spread = value.distance(value.mean(1)).norm_sqr();
         if self.n > 0 {
             let n = f64::from(self.n);
             let difference = value.difference(self.n as usize, self.sum, 1);
