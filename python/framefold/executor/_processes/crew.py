@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
@@ -100,9 +99,7 @@ class ProcessCrew(TaskCrew):
         self._tasks.n_workers = n_cpus + len(devices)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
-            pack = partial(pickles.SharedPickle, before=datasets.copy_of(run.dataset))
-            pickled = runs.ship(run, datasets.sent(run.dataset), pack)
-        datasets.keep(run.dataset, pickled.arrays)
+            pickled = runs.ship(run, datasets.sent(run.dataset), pickles.SharedPickle)
         job = Job(
             number=next(_numbers),
             pool=pool,

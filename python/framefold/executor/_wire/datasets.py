@@ -1,12 +1,8 @@
-"""What stays of a data set from one run to the next: open files here, arrays on the main side.
+"""Data sets that stay open in worker processes, from one run to the next.
 
 What is mapped into memory once need not be found in the system's cache page by page again, which
 takes up to a fifth of a short run. A data set is kept for some seconds, and used again only if it
 is asked for with the same words, and all its files are what they were.
-
-An array in memory stays in the memory that workers share for as long as its data set is there. To
-find that it is what it was takes a fifth of the time of another copy, which has to be made if the
-user has changed it.
 """
 
 from __future__ import annotations
@@ -16,19 +12,15 @@ import pickle
 import sys
 import threading
 import time
-import weakref
 from typing import Any
 
-from framefold.executor._wire.pickles import SharedArrays, available_memory, packed
+from framefold.executor._wire.pickles import packed
 from framefold.io.dataset.base import DataSet
 
 #: How long an unused data set stays open, in seconds.
 SECONDS = 10.0
 #: How many data sets stay open.
 MOST = 4
-
-#: Copies of arrays in memory stay if they take no more than this share of the memory that is left.
-SHARE = 0.125
 
 #: Files that were changed within so many seconds are opened anew: the clock of their system is no
 #: finer.
@@ -51,23 +43,6 @@ def sent(dataset: DataSet) -> Any:
     is_plain = type(dataset).__reduce__ is DataSet.__reduce__
     can_be_kept = sys.platform != "win32" and is_plain and dataset.paths
     return Sent(dataset) if can_be_kept else dataset
-
-
-_copies: weakref.WeakKeyDictionary[DataSet, SharedArrays] = weakref.WeakKeyDictionary()
-
-
-def copy_of(dataset: DataSet) -> SharedArrays | None:
-    """What was sent with the data set before, if that was kept."""
-    return _copies.get(dataset)
-
-
-def keep(dataset: DataSet, arrays: SharedArrays | None) -> None:
-    """Keep what was sent with the data set, in the place of what was sent with it before."""
-    _copies.pop(dataset, None)
-    if arrays is None or not dataset._bytes_to_copy:
-        return
-    if arrays.len_bytes <= SHARE * available_memory():
-        _copies[dataset] = arrays
 
 
 _lock = threading.Lock()

@@ -28,8 +28,6 @@ from framefold.executor._processes.channels import CAN_SHARE
 LARGE = 32 << 10
 #: Arrays begin at multiples of this.
 ALIGNMENT = 64
-#: So many bytes are compared at a time: they stay in the cache.
-COMPARED = 256 << 10
 
 Bytes = npt.NDArray[np.uint8]
 #: Where arrays are in a piece of shared memory: first byte and number of bytes of each.
@@ -249,68 +247,27 @@ def loads(data: bytes, memory: Bytes | None, places: Places) -> Any:
     return pickle.loads(data, buffers=[memory[start : start + n] for start, n in places])
 
 
-class SharedArrays:
-    """Arrays in a piece of shared memory, which is released with this object."""
-
-    def __init__(self, arrays: Sequence[memoryview], places: Places, len_bytes: int) -> None:
-        self.len_bytes = len_bytes
-        self.descriptor = allocate(len_bytes)
-        weakref.finalize(self, _close, self.descriptor)
-        self._places = places
-        #: All of it, once it was looked at.
-        self._memory: Bytes | None = None
-        write(self.descriptor, arrays, places)
-
-    def hold(self, arrays: Sequence[memoryview], places: Places) -> bool:
-        """Whether the same bytes are at the same places."""
-        if places != self._places:
-            return False
-        there = self._memory
-        if there is None:
-            try:
-                mapping = mmap.mmap(self.descriptor, self.len_bytes, access=mmap.ACCESS_READ)
-            except OSError:
-                return False  # another copy is made, or that says what there is too little of
-            there = self._memory = np.frombuffer(mapping, np.uint8)
-        for array, (start, length) in zip(arrays, places, strict=True):
-            given = np.frombuffer(array, np.uint8)
-            for first in range(0, length, COMPARED):
-                part = slice(first, first + COMPARED)
-                if not np.array_equal(there[start : start + length][part], given[part]):
-                    return False
-        return True
-
-
 class SharedPickle:
-    """A value that goes to several processes; large arrays are there once for all of them.
+    """A value that goes to several processes; large arrays are there once for all of them."""
 
-    Parameters
-    ----------
-    value
-        Any.
-    before
-        What an earlier value was sent with. It is used again if it has the same large arrays.
-    """
-
-    def __init__(self, value: Any, before: SharedArrays | None = None) -> None:
+    def __init__(self, value: Any) -> None:
         data, large = dumps_by_value(value)
         places, size = layout(large)
         #: What :func:`load_shared` takes.
         self.message = (data, places, size)
-        #: The large arrays, if there are any.
-        self.arrays: SharedArrays | None = None
+        self.descriptors: list[int] = []
         if large:
-            same = before is not None and before.hold(large, places)
-            self.arrays = before if same else SharedArrays(large, places, size)
-
-    @property
-    def descriptors(self) -> list[int]:
-        """What goes along with the message."""
-        return [] if self.arrays is None else [self.arrays.descriptor]
+            descriptor = allocate(size)
+            self.descriptors.append(descriptor)
+            # The memory is released with this object, also where `close` is never called.
+            self._closing = weakref.finalize(self, _close, descriptor)
+            write(descriptor, large, places)
 
     def close(self) -> None:
-        """Release the memory, unless it is kept; processes that have mapped it keep theirs."""
-        self.arrays = None
+        """Close the descriptor; processes that have mapped the memory keep it."""
+        if self.descriptors:
+            self.descriptors.clear()
+            self._closing()
 
 
 def _close(descriptor: int) -> None:
