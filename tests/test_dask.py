@@ -7,7 +7,6 @@ import os
 import pickle
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ from dask_cases import (
 )
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError, UnsupportedError, WorkerError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources, Transfers
 from framefold.executor._dask.security import ClosedScheduler
@@ -247,46 +246,6 @@ def test_a_task_on_the_only_thread_waits_for_several_runs(inline):  # noqa: F811
         tasks = [executor.client.submit(task, pure=False) for _ in range(2)]
         assert [each.result(60) for each in tasks] == [expected] * 2
         assert executor.client.submit(abs, -5).result(60) == 5
-
-
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_a_run_on_another_thread_than_that_of_the_task_that_waits_for_it(n_workers):
-    data = np.arange(24.0).reshape(6, 2, 2)
-    with DaskJobExecutor.make_local(cluster_spec(n_workers)) as executor:
-        begun = distributed.Event("begun", client=executor.client)
-
-        def task(number, leave):
-            client = distributed.get_client()
-            # All tasks have a thread before any of them asks for more.
-            all_begun = distributed.Event("begun", client=client)
-            if number + 1 < n_workers:
-                all_begun.wait()
-            else:
-                all_begun.set()
-            if leave:
-                distributed.secede()
-
-            def run():
-                with ff.Context(executor=DaskJobExecutor(client, startup_timeout=0.5)) as ctx:
-                    dataset = ctx.load("memory", data=data, num_partitions=3)
-                    return ctx.run_udf(dataset, Level())["level"].data.tolist()
-
-            with ThreadPoolExecutor(1) as pool:
-                return pool.submit(run).result()
-
-        def results(leave):
-            begun.clear()
-            client = executor.client
-            client.wait_for_workers(n_workers)
-            tasks = [
-                client.submit(task, number, leave, pure=False, workers=[address])
-                for number, address in enumerate(client.nthreads())
-            ]
-            return [each.result(60) for each in tasks]
-
-        with pytest.raises(WorkerError, match=r"tasks had all threads of .* another thread than"):
-            results(leave=False)
-        assert results(leave=True) == [data.sum(axis=(1, 2)).tolist()] * n_workers
 
 
 def test_a_coroutine_is_no_place_for_dask_s_own_cluster(local):  # noqa: F811

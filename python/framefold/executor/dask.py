@@ -73,8 +73,8 @@ class DaskJobExecutor(JobExecutor):
         :class:`~framefold.exceptions.WorkerTimeoutError`. Any time if None.
     startup_timeout
         How many seconds to wait for workers where there are none, or where all are paused or kept
-        busy by functions of runs that were ended, or by tasks that may wait for the run; with a
-        ``timeout``, also until a worker is ready for a run.
+        busy by functions of runs that were ended; with a ``timeout``, also until a worker is ready
+        for a run.
     """
 
     def __init__(

@@ -119,9 +119,7 @@ class DaskCrew(TaskCrew):
             shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
         shipped = ShippedRun(uuid.uuid4().hex[:12], machine(), shipment)
         self.executor.check_open()
-        within_task = self._leave.is_elsewhere
-        names = runs.names(run)
-        self._feed = Feed(self.executor, names, shipped, self._tasks, within_task=within_task)
+        self._feed = Feed(self.executor, runs.names(run), shipped, self._tasks)
         run.handed_out.sent(n_changes)
         active.add(self)
         self._call(self._feed.start)

@@ -64,25 +64,16 @@ class Feed:
         The run, as it is sent.
     tasks
         Of the run.
-    within_task
-        Whether a task of the cluster may wait for the run.
     """
 
     def __init__(
-        self,
-        executor: DaskJobExecutor,
-        names: str,
-        shipped: ShippedRun,
-        tasks: ClusterTasks,
-        *,
-        within_task: bool = False,
+        self, executor: DaskJobExecutor, names: str, shipped: ShippedRun, tasks: ClusterTasks
     ) -> None:
         self._executor = executor
         self._client = client = executor.client
         self._number = shipped.number
         self._names = names
         self._tasks = tasks
-        self._within_task = within_task
         self._resources = RunResources(
             client, shipped.number, executor._buffers, executor._transfers
         )
@@ -254,8 +245,6 @@ class Feed:
             pass  # they may go on
         elif states and any(worker.is_stuck for worker in self._workers.values()):
             raise messages.stuck(self._names, list(self._workers.values()), patience)
-        elif states and any(worker.is_waiting for worker in self._workers.values()):
-            raise messages.waits_for_itself(self._names, list(self._workers.values()), patience)
         elif states and not self._was_usable and (waited or not self._are_awaited(own)):
             workers = list(self._workers.values())
             raise messages.none_can(self._names, self._address, workers)
@@ -318,9 +307,6 @@ class Feed:
         elif busy is Busy.STUCK:
             worker.is_stuck = True
             self._exclude(worker, "its threads are busy with what was cancelled")
-        elif busy is Busy.WAITING and self._within_task:
-            worker.is_waiting = True
-            self._exclude(worker, "its threads are busy with tasks that may wait for the run")
         elif busy is Busy.WITH_RUN and worker.state is Participation.PREPARING and timeout:
             late = failures.took_too_long(worker.title, self._names, None, patience)
             self._tasks.fail(None, late)

@@ -37,19 +37,6 @@ def stuck(names: str, workers: list[WorkerState], seconds: float) -> WorkerError
     )
 
 
-def waits_for_itself(names: str, workers: list[WorkerState], seconds: float) -> WorkerError:
-    """For a cluster whose workers are busy with tasks that wait for the run."""
-    addresses = _listed([worker.address for worker in workers if worker.is_waiting])
-    others = [worker for worker in workers if not worker.is_waiting]
-    return _not_free(
-        names,
-        seconds,
-        f"tasks had all threads of {addresses}, and wait perhaps for this run, which is on another "
-        f"thread than theirs.{_others(others)} Run on the thread of the task, which leaves its "
-        f"place to others then, or call distributed.secede() in the task before",
-    )
-
-
 def paused(names: str, workers: list[WorkerState], seconds: float) -> WorkerError:
     """For a cluster whose workers begin no tasks, as they use much memory."""
     addresses = _listed([worker.address for worker in workers if worker.may_take_part])

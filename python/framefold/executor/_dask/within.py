@@ -25,20 +25,16 @@ class _Here(threading.local):
 
 
 _here = _Here()
-#: Those on threads that tasks of this process may wait for.
-_elsewhere: set[Leave] = set()
 
 
 class Leave:
     """Lets the worker run other tasks while one of its own waits, as Dask does for `compute`.
 
     What is waited for may be a task for the very thread that waits, if the worker has no other.
-    To be made on the thread of the task, which takes a thread of the worker again with the end of
-    the last run that it waits for, if that is on this thread, too. Runs beside an event loop end on
-    others: taking a thread would block the loop, so the worker goes on to run other tasks until the
-    task has ended.
-
-    Elsewhere, it has no effect. A task may wait for any thread but the main one.
+    Elsewhere, it has no effect. To be made on the thread of the task, which takes a thread of the
+    worker again with the end of the last run that it waits for, if that is on this thread, too.
+    Runs beside an event loop end on others: taking a thread would block the loop, so the worker
+    goes on to run other tasks until the task has ended.
 
     Parameters
     ----------
@@ -50,17 +46,9 @@ class Leave:
         self._absence = _absence(client)
         if self._absence is not None:
             self._absence.waiting.add(self)
-        elif threading.current_thread() is not threading.main_thread():
-            _elsewhere.add(self)
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether a task may wait for this thread, and keeps a thread of its worker meanwhile."""
-        return self in _elsewhere
 
     def end(self) -> None:
         """Take a thread of the worker again, once one is free."""
-        _elsewhere.discard(self)
         absence, self._absence = self._absence, None
         if absence is None:
             return
@@ -85,16 +73,6 @@ def _absence(client: Client) -> Absence | None:
             return None  # there is no worker, it has no task on this thread, or that has left
         _here.absence = Absence()
     return _here.absence
-
-
-def may_wait_for_runs(worker: Any) -> bool:
-    """Whether tasks have all threads of a worker of this process, and may wait for other threads.
-
-    These wait for a cluster, and no task has left its thread to it.
-    """
-    state = worker.state
-    has_thread = len(state.executing) < state.nthreads or bool(state.long_running)
-    return bool(_elsewhere) and not has_thread
 
 
 @contextmanager

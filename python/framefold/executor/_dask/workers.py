@@ -100,8 +100,6 @@ class WorkerState:
     reason: str = ""
     #: Whether that is what it is kept busy with.
     is_stuck: bool = False
-    #: Whether that is tasks that may wait for this run.
-    is_waiting: bool = False
     run: Any = None
     #: Done when it leaves, is asked once more, or the run ends.
     gone: asyncio.Future[None] = field(
