@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -512,3 +513,31 @@ def test_results_are_let_go_without_the_collector():
             assert not any(reference() for reference in known)
         finally:
             gc.enable()
+
+
+class Weights(NamedTuple):
+    """Parameters that belong together."""
+
+    values: Any
+
+
+class Weighted(ff.UDF):
+    """Frames times weights."""
+
+    def get_result_buffers(self):
+        return {"total": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        weights = self.params.weights
+        weights = weights.values if isinstance(weights, Weights) else weights
+        self.results.total[:] = (frame * weights).sum()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.ma.array, Weights])
+def test_arrays_of_all_kinds_are_those_of_the_call(ctx, kind):
+    weights = np.ma.array(np.ones(SIG)) if kind is np.ma.array else np.ones(SIG)
+    data = np.ones((*NAV, *SIG))
+    result = ctx.run_udf(ctx.load("memory", data=data), Weighted(weights=kind(weights)))
+    expected = weights.sum()
+    weights[:] = 7
+    assert (result["total"].data == expected).all()

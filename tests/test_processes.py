@@ -95,6 +95,7 @@ def test_names_of_the_reference():
         ({"n_workers": 0}, "n_workers is 0"),
         ({"timeout": 0}, "timeout is 0"),
         ({"startup_timeout": -1.0}, "startup_timeout is -1"),
+        ({"startup_timeout": None, "timeout": 30}, "startup_timeout is None, expected a number"),
     ],
 )
 def test_options(options, match):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from shared_contexts import shared
@@ -116,12 +118,26 @@ class MeansOfParameters(ff.UDF):
         dest.merged[:] = [np.mean(array) for array in self.params.arrays]
 
 
+class Arrays(NamedTuple):
+    """Parameters that belong together."""
+
+    first: Any
+    second: Any
+
+
+@pytest.mark.parametrize("given", ["list", "named tuple", "of files"])
 @pytest.mark.parametrize("executor", [("processes", {"cpus": 2}), ("delayed", {})])
-def test_views_of_arrays_are_parameters(inline, executor):
+def test_views_of_arrays_are_parameters(inline, executor, given, tmp_path):
     values = RNG.normal(300, 20, (9, 61, 43, 9)).astype("float32")
     views = [view for each in values for view in (each[:, ::-1], each[:, :7], each[..., ::2])]
     views = [view for view in views if np.mean(view) != np.mean(view.copy())]
-    assert views
+    assert len(views) > 1
+    if given == "named tuple":
+        views = Arrays(*views[:2])
+    elif given == "of files":
+        np.save(tmp_path / "values.npy", values)
+        mapped = np.load(tmp_path / "values.npy", mmap_mode="r")
+        views = [each[:, ::-1] for each in mapped]
     frames = np.zeros((4, 2, 2))
     name, options = executor
     if name == "delayed":

@@ -34,7 +34,7 @@ Facts = dict[str, int]
 EMPTY = 0
 #: Values within values are looked at so deep.
 DEEPEST = 8
-_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, type(None))
 
 
 def modules_used(function: FunctionType) -> Iterator[Use]:
@@ -238,7 +238,8 @@ def _text(value: Any, code: dict[int, Any] | None = None, around: tuple[int, ...
         return f"{kind.__name__}:{value!r}"
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         digest = zlib.crc32(np.ascontiguousarray(value).tobytes())
-        return f"{value.dtype!r}{value.shape}{digest}"
+        mask = value.mask.tobytes() if isinstance(value, np.ma.MaskedArray) else b""
+        return f"{value.dtype!r}{value.shape}{digest}{zlib.crc32(mask)}"
     text = f"{kind.__module__}.{kind.__qualname__}"
     if len(around) == DEEPEST or id(value) in around:
         return text
@@ -247,6 +248,8 @@ def _text(value: Any, code: dict[int, Any] | None = None, around: tuple[int, ...
         return f"{text}.{value.name}={inner(value.value)}"
     if isinstance(value, np.ndarray):
         return f"{text}{value.dtype!r}{inner(value.tolist())}"
+    if isinstance(value, slice):
+        return f"{text}{[inner(each) for each in (value.start, value.stop, value.step)]}"
     if isinstance(value, tuple | list):
         return f"{text}{[inner(each) for each in value]}"
     if isinstance(value, set | frozenset):

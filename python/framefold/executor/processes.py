@@ -7,8 +7,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framefold.common._numbers import number
 from framefold.common.cores import available_cores
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
 from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_seconds
@@ -69,7 +71,7 @@ class ProcessJobExecutor(JobExecutor):
         self._set_workers("n_workers", n_workers, gpus)
         check_seconds(timeout=timeout, startup_timeout=startup_timeout)
         self._timeout = timeout
-        self._startup_timeout = startup_timeout
+        self._startup_timeout = number("startup_timeout", startup_timeout, most=inf, unit="seconds")
         #: What workers call before their first run, pickled.
         self._setup: bytes | None = None
         #: After how many seconds without a run workers end.

@@ -105,7 +105,7 @@ class HandedOut:
 
 
 def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with copies of arrays, also of those in lists, which their owner may fill anew."""
+    """Values with copies of arrays, also in lists and tuples, which their owner may fill anew."""
     return {
         name: _each_array(value, lambda array: array.copy("A"))
         for name, value in parameters.items()
@@ -122,12 +122,14 @@ def laid_out_to_travel(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _each_array(value: Any, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
     """The value, with changed arrays; what has none is the same object."""
-    if type(value) is np.ndarray:
+    if isinstance(value, np.ndarray):
         return change(value)
-    if type(value) not in (dict, list, tuple):
+    cls = type(value)
+    make = getattr(cls, "_make", cls)  # named tuples have this function
+    if make is cls and cls not in (dict, list, tuple):
         return value
-    entries = list(value.values() if type(value) is dict else value)
+    entries = list(value.values() if cls is dict else value)
     changed = [_each_array(entry, change) for entry in entries]
     if all(map(operator.is_, changed, entries)):
         return value
-    return dict(zip(value, changed, strict=True)) if type(value) is dict else type(value)(changed)
+    return dict(zip(value, changed, strict=True)) if cls is dict else make(changed)
