@@ -11,6 +11,7 @@ from framefold.exceptions import (
     InvalidArgumentError,
     UDFError,
 )
+from framefold.warnings import IgnoredReturnWarning
 
 
 def test_functions(ctx, dataset, data):
@@ -55,3 +56,52 @@ def test_functions_with_merge(ctx, dataset, data):
 
     with pytest.raises(UDFError, match="fn is declared with 'async def'"):
         ctx.run_udf(dataset=dataset, fn=awaits, make_buffers=make_buffers, merge=merge)
+
+
+def test_what_functions_return_and_assign_is_not_lost(ctx, dataset, data):
+    def nav():
+        return {"total": BufferWrapper(kind="nav", dtype="float32")}
+
+    def images():
+        kinds = dict.fromkeys(("image", "before"), BufferWrapper(kind="sig", dtype="float64"))
+        return {**kinds, "n": BufferWrapper(kind="single", dtype="int64")}
+
+    def fn(frame, image, before, n):
+        image += frame
+        n += 1
+
+    def run(merge):
+        return ctx.run_udf(dataset=dataset, fn=fn, make_buffers=images, merge=merge)
+
+    def assigns(dest, src):
+        # What an entry was before is another array, whichever of them is written first.
+        dest["before"] = dest["image"]
+        dest["image"] = dest["image"] + src["image"]
+        dest["n"] += src["n"]
+        return dest
+
+    def replaces(dest, src):
+        total = {name: dest[name] + src[name] for name in dest}
+        dest.clear()
+        dest.update(total)
+
+    def returns(dest, src):
+        return {name: dest[name] + src[name] for name in dest}
+
+    def misspells(dest, src):
+        dest["imgae"] = dest["image"] + src["image"]
+
+    with pytest.warns(IgnoredReturnWarning, match=r"process_frame returned .*, which is ignored"):
+        ctx.run_udf(dataset=dataset, fn=lambda frame, total: frame.sum(), make_buffers=nav)
+    whole = data.astype(np.float64).sum(axis=(0, 1))
+    for merge in (assigns, replaces):
+        result = run(merge)
+        assert np.allclose(result["image"].data, whole, rtol=1e-12)
+        assert result["n"].data == data[..., 0, 0].size
+    before = run(assigns)["before"].data
+    assert before.any()
+    assert not np.allclose(before, whole)
+    with pytest.raises(UDFError, match=r"merge returned a dict, .*write into dest"):
+        run(returns)
+    with pytest.raises(AttributeError, match="no result buffer 'imgae' to assign to"):
+        run(misspells)

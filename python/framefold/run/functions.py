@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
@@ -23,14 +24,15 @@ def function_udf(
     Parameters
     ----------
     fn
-        Called as ``fn(frame, name=view, …)`` with a view of each result buffer.
+        Called as ``fn(frame, name=view, …)`` with a view of each result buffer. What it returns
+        is ignored, with an :class:`~framefold.warnings.IgnoredReturnWarning`.
     make_buffers
         Takes nothing, returns a dict of buffer name to
         :class:`~framefold.common.buffers.BufferWrapper`, or to what
         :meth:`framefold.udf.UDF.buffer` returns.
     merge
-        Called as ``merge(dest, src)`` with dicts of buffer name to array; may be left out if all
-        buffers are of kind ``nav``.
+        Called as ``merge(dest, src)`` with dicts of buffer name to array: it writes into those of
+        ``dest``, or puts others in their place. May be left out if all buffers are of kind ``nav``.
 
     Raises
     ------
@@ -84,9 +86,9 @@ class FunctionUDF(UDF):
         declared: BufferDeclaration = decl
         return declared
 
-    def process_frame(self, frame: Any) -> None:
-        """Call the function."""
-        self.params.fn(frame, **self.results.__dict__)
+    def process_frame(self, frame: Any) -> Any:
+        """Call the function; what it returns is what the run warns of."""
+        return self.params.fn(frame, **self.results.__dict__)
 
 
 class MergedFunctionUDF(FunctionUDF):
@@ -100,6 +102,13 @@ class MergedFunctionUDF(FunctionUDF):
     ) -> None:
         UDF.__init__(self, fn=fn, make_buffers=make_buffers, merge=merge)
 
-    def merge(self, dest: Any, src: Any) -> None:
-        """Call the function with plain dicts."""
-        self.params.merge(dict(dest.__dict__), dict(src.__dict__))
+    def merge(self, dest: Any, src: Any) -> Any:
+        """Call the function with plain dicts; arrays that it puts into that of ``dest`` count."""
+        entries = dict(dest.__dict__)
+        returned = self.params.merge(entries, dict(src.__dict__))
+        buffers = dest.__dict__
+        # Copies, as one buffer may be the new entry of another.
+        new = {name: copy(x) for name, x in entries.items() if x is not buffers.get(name)}
+        for name, value in new.items():
+            setattr(dest, name, value)
+        return dest if returned is entries else returned
