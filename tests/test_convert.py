@@ -13,6 +13,7 @@ from framefold.exceptions import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from framefold.io.corrections import CorrectionSet
 
 NAMES = ["out.data", "out.indices", "out.indptr", "out.toml"]
 
@@ -152,3 +153,12 @@ def test_how_frames_were_turned_stays_known(ctx, tmp_path):
     ctx.convert(ctx.open(path), tmp_path / "plain.toml")
     assert ctx.open(tmp_path / "plain.toml").metadata == {}
     assert "framefold" not in (tmp_path / "plain.toml").read_text(encoding="utf-8")
+
+
+def test_corrections_of_own_classes_are_applied(ctx, tmp_path, counts):
+    class Corrected(ff.io.dataset.memory.MemoryDataSet):
+        def get_correction_data(self):
+            return CorrectionSet(dark=np.full((16, 12), 3))
+
+    ctx.convert(Corrected(counts).initialize(), tmp_path / "out.toml")
+    np.testing.assert_array_equal(ctx.open(tmp_path / "out.toml")[...], counts - 3.0)

@@ -60,7 +60,11 @@ def write_raw_csr(
     reporting = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
     try:
         paths, *numbers = _engine.write_raw_csr(
-            dataset._engine, os.fspath(target), threshold, overwrite, reporting.frames
+            dataset._corrected(None, None)[1],
+            os.fspath(target),
+            threshold,
+            overwrite,
+            reporting.frames,
         )
     finally:
         reporting.end()
