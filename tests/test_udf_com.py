@@ -238,6 +238,9 @@ def test_data_without_a_centre_are_refused(ctx, com):
     ("params", "message"),
     [
         ({"regression": 2}, "regression is 2"),
+        ({"regression": False}, "regression is False; expected -1, 0, 1"),
+        ({"regression": True}, "regression is True; expected -1, 0, 1"),
+        ({"regression": np.False_}, r"regression is .*False_?; expected -1, 0, 1"),
         ({"regression": np.zeros((2, 2))}, r"shape \(3, 2\)"),
         ({"regression": "linear"}, "'linear'"),
         ({"regression": None}, "None"),

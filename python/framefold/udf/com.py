@@ -571,7 +571,7 @@ class CoMUDF(UDF):
 
 def _regression(value: Any) -> RegressionOptions | npt.NDArray[np.float64]:
     """The parameter as an option, or as a finite array of shape (3, 2)."""
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         try:
             return RegressionOptions(int(value))
         except ValueError:
