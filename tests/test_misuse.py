@@ -56,6 +56,9 @@ def yields(self, *_):
         ((9, 9), r"\(9, 9\) are outside of the scan"),
         ((1, 2, 3), r"\(1, 2, 3\) do not fit a scan of shape \(6, 7\)"),
         ([(1, 2), (3,)], r"\(3,\) do not fit"),
+        ([[(1, 2), (3, 4)]], r"the ROI at \(1, 2\)=\(3, 4\) is not True or False"),
+        ([((1, 2), (3, 4))], r"the ROI at \(1, 2\)=\(3, 4\) is not True or False"),
+        ([((1, 2), "no")], r"the ROI at \(1, 2\)='no' is not True or False"),
     ],
 )
 def test_unusable_roi(ctx, dataset, roi, message):

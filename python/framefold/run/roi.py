@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError, LimitError
@@ -219,7 +220,8 @@ def _refuse_zeros_and_ones(roi: Any, nav: tuple[int, ...]) -> None:
 
 def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
     if _is_pair(entry):
-        return tuple(entry[0]), bool(entry[1])
+        coordinates, value = entry
+        return tuple(coordinates), boolean(f"the ROI at {tuple(coordinates)}", value)
     if _is_index(entry):
         return (entry,), True
     try:
