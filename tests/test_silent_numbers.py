@@ -14,6 +14,7 @@ from framefold.common._masked import has_masked
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.io.corrections import CorrectionSet, detector
 from framefold.udf import UDF
+from framefold.udf.auto import AutoUDF
 from framefold.udf.record import RecordUDF
 from framefold.utils import calc_coords, make_polar, regularize_indices
 from framefold.utils.generate import hologram_frame
@@ -75,6 +76,21 @@ def test_results_of_map_have_to_fit(ctx, dataset, data):
         UDFError, match="'structured' for this frame, which does not fit into the <U3"
     ):
         ctx.map(dataset, lambda frame: "one" if frame.max() == 1 else "structured")
+
+
+@pytest.mark.parametrize("monitor", [False, True])
+def test_complex_results_of_map_do_not_lose_their_imaginary_parts(ctx, monitor):
+    frames = np.ones((2, 3, 2, 2), "float32")
+    udf = AutoUDF(np.linalg.eigvals, monitor=monitor)
+    real = ctx.run_udf(ctx.load("memory", data=frames, sig_dims=2), udf)["result"]
+    assert real.dtype == np.float32
+    frames[1, 1] = [[0, 1], [-1, 0]]
+    dataset = ctx.load("memory", data=frames, sig_dims=2)
+    words = r"returned 1j .* not fit into the float32 .* as by np\.complex128\(…\)"
+    with pytest.raises(UDFError, match=words):
+        ctx.run_udf(dataset, udf)
+    values = ctx.map(dataset, lambda frame: np.complex128(np.linalg.eigvals(frame)))
+    np.testing.assert_allclose(values.data[1, 1], [1j, -1j])
 
 
 @pytest.mark.parametrize(

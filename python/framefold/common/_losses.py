@@ -13,6 +13,8 @@ def first_lost(
 ) -> Any | None:
     """The first value that becomes another one in integers, truth values, texts or times.
 
+    Also the first complex one that loses an imaginary part in real numbers.
+
     Fields of structured arrays are assigned one by one, in their order.
 
     Parameters
@@ -24,6 +26,11 @@ def first_lost(
         fields = zip(values.dtype.names, dtype.names, strict=False)
         lost = (first_lost(values[a], dtype[b].base, fractions=fractions) for a, b in fields)
         return next((each for each in lost if each is not None), None)
+    if values.dtype.kind == "c" and dtype.kind in "biuf":
+        imaginary = values[values.imag != 0]
+        if imaginary.size:
+            return imaginary.flat[0].item()
+        values = values.real
     kinds = next(
         (kinds for kinds in ("biuf", "S", "U", "m", "M") if values.dtype.kind in kinds), ""
     )

@@ -22,8 +22,9 @@ class AutoUDF(UDF):
     """Applies a function to each frame and keeps what it returns.
 
     Shape and dtype of the result buffer follow from a trial call with a frame of ones. Results
-    that have another number of elements then, that do not fit into integers or texts, or of which
-    elements are masked, are a :class:`~framefold.exceptions.UDFError`.
+    that have another number of elements then, that do not fit into integers or texts, that are
+    complex where the trial was real, or of which elements are masked, are a
+    :class:`~framefold.exceptions.UDFError`.
 
     Parameters
     ----------
@@ -81,7 +82,8 @@ class AutoUDF(UDF):
         result = self.params.f(frame)
         buffer = self.results.result
         _check_elements(result, buffer)
-        if buffer.dtype.kind not in "fcO":
+        kind = buffer.dtype.kind
+        if kind not in "fcO" or (kind == "f" and np.iscomplexobj(result)):
             _check(result, buffer.dtype)
         buffer[:] = result
         if self.params.monitor:
@@ -143,8 +145,9 @@ def _check_elements(result: Any, buffer: Any) -> None:
 
 def _check(result: Any, dtype: np.dtype[Any]) -> None:
     if (lost := first_lost(np.asarray(result), dtype)) is not None:
+        wider = "np.complex128" if isinstance(lost, complex) else "float"
         raise UDFError(
             f"the function returned {lost!r} for this frame, which does not fit into the {dtype} "
             f"that it returned for a frame of ones; return the same dtype for all frames, as by "
-            f"float(…)"
+            f"{wider}(…)"
         )
