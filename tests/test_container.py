@@ -210,6 +210,28 @@ def test_dtypes_that_scipy_does_not_know(form, make, dtype):
     assert (to_dense(part) == np.array(1 / 3).astype(native)).all()
 
 
+@pytest.mark.parametrize("use_sparse", [False, True])
+@pytest.mark.parametrize("as_stack", [False, True])
+def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack):
+    whole = Slice((0, 0), Shape((3, 4), sig_dims=2))
+
+    def masks(value, dtype):
+        mask = np.zeros((3, 4), np.result_type(value))
+        mask[1, 2] = value
+        factories = (lambda: mask[np.newaxis]) if as_stack else [lambda: mask]
+        container = MaskContainer(factories, dtype=dtype, use_sparse=use_sparse)
+        return container.get(whole, transpose=False)
+
+    for value, dtype in ((300, "uint8"), (-1, "uint16"), (np.nan, "int32"), (1 + 2j, "float32")):
+        with pytest.raises(InvalidArgumentError, match=f"a mask holds .*, which {dtype} cannot"):
+            masks(value, dtype)
+    fitting = ((1.5, "uint8", 1), (7, "bool", 1), (255, "uint8", 255))
+    for value, dtype, expected in fitting:
+        found = to_dense(masks(value, dtype))
+        assert found.dtype == dtype
+        assert found.sum() == found[0, 6] == expected
+
+
 def test_containers_travel_without_their_masks():
     container = MaskContainer([one_mask], dtype=np.float32, count=1)
     container.computed_masks  # noqa: B018 - so that there is something to leave behind

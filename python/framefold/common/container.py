@@ -14,6 +14,7 @@ import numpy.typing as npt
 from framefold.common._booleans import boolean
 from framefold.common._copying import concatenated
 from framefold.common._dtypes import as_dtype
+from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
@@ -62,7 +63,8 @@ class MaskContainer:
         arrays of SciPy or PyData.
     dtype
         The dtype of the masks, in the machine's byte order; by default the common one of all of
-        them. SciPy knows no half precision: sparse parts of such masks are in single precision.
+        them. It has to hold their values; fractions are cut off in integers. SciPy knows no half
+        precision: sparse parts of such masks are in single precision.
     use_sparse
         The format of the parts: False for NumPy arrays; True for ``default_sparse``; one of
         ``'scipy.sparse'`` (the same as ``'scipy.sparse.csr'``), ``'scipy.sparse.csr'``,
@@ -433,14 +435,28 @@ def _compute(
     if sparse if use_sparse is None else bool(use_sparse):
         scipy_sparse = require("scipy.sparse", "MaskContainer", "sparse masks")
         matrix = scipy_sparse.vstack([_csr(row) for row in rows], format="csc")
+        _check_that_it_fits(matrix.data, target)
         # Rounded to the dtype, also where SciPy has it in a wider one only.
         values = matrix.data.astype(target).astype(scipy_dtype(target), copy=False)
         columns = scipy_sparse.csc_matrix(
             (values, matrix.indices, matrix.indptr), shape=matrix.shape
         )
         return _Stack(sig, target, None, columns)
-    dense = concatenated([to_dense(row) for row in rows], target)
+    arrays = [to_dense(row) for row in rows]
+    for array in arrays:
+        _check_that_it_fits(array, target)
+    dense = concatenated(arrays, target)
     return _Stack(sig, target, dense.reshape((len(dense), *sig)), None)
+
+
+def _check_that_it_fits(mask: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse values that become others; floats become integers as NumPy makes them."""
+    lost = None if dtype.kind == "b" else first_lost(mask, dtype, fractions=False)
+    if lost is not None:
+        raise InvalidArgumentError(
+            f"a mask holds {lost!r}, which {dtype} cannot; give a wider dtype of masks (mask_dtype "
+            f"of ApplyMasksUDF), or leave it out"
+        )
 
 
 def _native(mask: Any) -> Any:

@@ -88,7 +88,7 @@ class ApplyMasksUDF(UDF):
     mask_count
         The number of masks; if given, it is checked.
     mask_dtype
-        The dtype to convert masks to.
+        The dtype to convert masks to; it has to hold their values, but for fractions.
     preferred_dtype
         The dtype that data should be converted to, unless they need a wider one; float32 by
         default, ``UDF.USE_NATIVE_DTYPE`` for the data's own.
