@@ -254,6 +254,12 @@ def test_misuse_of_stacks():
         masks.sparse_template_multi_stack([0, 1], [1], [1], template, 5, 5)
     with pytest.raises(InvalidArgumentError, match="mask_index -1 is negative"):
         masks.sparse_template_multi_stack([-1], [1], [1], template, 5, 5)
+    for index in (0.9, np.nan, 1e19):
+        with pytest.raises(InvalidArgumentError, match=r"mask_index .* is not a whole number"):
+            masks.sparse_template_multi_stack([0, index], [1, 1], [1, 1], template, 5, 5)
+        with pytest.raises(InvalidArgumentError, match=r"mask_index .* is not a whole number"):
+            masks.sparse_circular_multi_stack([0, index], [1, 1], [1, 1], 5, 5, 2)
+    assert masks.sparse_circular_multi_stack([0.0, 1.0], [1, 1], [1, 1], 5, 5, 2).shape[0] == 2
     with pytest.raises(InvalidArgumentError, match="1, 2 and 1 elements"):
         masks.sparse_circular_multi_stack([0], [1, 2], [1], 5, 5, 2)
     for x, y, words in [([1, np.nan], [1, 1], "offsetX is nan"), ([1, 1], [1, 1e18], "offsetY is")]:

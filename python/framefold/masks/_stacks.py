@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
+from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common._numbers import FARTHEST, coordinate, number
 from framefold.common.optional import require
@@ -47,8 +48,8 @@ def sparse_template_multi_stack(
     Raises
     ------
     InvalidArgumentError
-        If index and offsets are not equally long, an index is negative, or an offset is NaN or
-        farther away than any pixel.
+        If index and offsets are not equally long, an index is negative or not whole, or an offset
+        is NaN or farther away than any pixel.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -56,7 +57,7 @@ def sparse_template_multi_stack(
     refuse_masked("index, offsets and template", [mask_index, offsetX, offsetY, template])
     width, height = frame_shape(imageSizeX, imageSizeY)
     template = np.asarray(template)
-    index = np.asarray(list(mask_index), dtype=np.int64)
+    index = _index(mask_index)
     left = _places("offsetX", offsetX).astype(np.int64)
     top = _places("offsetY", offsetY).astype(np.int64)
     if not len(index) == len(left) == len(top):
@@ -64,8 +65,6 @@ def sparse_template_multi_stack(
             f"mask_index, offsetX and offsetY have {len(index)}, {len(left)} and {len(top)} "
             f"elements, expected one of each for each copy of the template"
         )
-    if (index < 0).any():
-        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
     shape = (len(index), *template.shape)
     y = top[:, np.newaxis] + np.arange(template.shape[0])
     x = left[:, np.newaxis] + np.arange(template.shape[1])
@@ -114,8 +113,8 @@ def sparse_circular_multi_stack(
     Raises
     ------
     InvalidArgumentError
-        If index and centres are not equally long, an index is negative, or a centre is NaN or
-        farther away than any pixel.
+        If index and centres are not equally long, an index is negative or not whole, or a centre
+        is NaN or farther away than any pixel.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -123,15 +122,13 @@ def sparse_circular_multi_stack(
     refuse_masked("index and centres", [mask_index, centerX, centerY])
     width, height = frame_shape(imageSizeX, imageSizeY)
     radius = number("radius", radius, 0, FARTHEST, "pixels")
-    index = np.asarray(list(mask_index), dtype=np.int64)
+    index = _index(mask_index)
     cx, cy = _places("centerX", centerX), _places("centerY", centerY)
     if not len(index) == len(cx) == len(cy):
         raise InvalidArgumentError(
             f"mask_index, centerX and centerY have {len(index)}, {len(cx)} and {len(cy)} "
             f"elements, expected one of each for each disk"
         )
-    if (index < 0).any():
-        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
     reach = ceil(radius) + 1
     _memory.check((4, len(index), 2 * reach + 1, 2 * reach + 1))
     around_y, around_x = (
@@ -146,6 +143,17 @@ def sparse_circular_multi_stack(
     coords = np.unique(np.stack([masks[inside], y[inside], x[inside]]), axis=1)
     values = np.ones(coords.shape[1], dtype=bool)
     return sparse.COO(coords, values, shape=(n_masks, height, width))
+
+
+def _index(mask_index: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Numbers of masks; whole ones may come as floats."""
+    given = np.asarray(list(mask_index))
+    if (lost := first_lost(given, np.dtype(np.int64))) is not None:
+        raise InvalidArgumentError(f"mask_index {lost} is not a whole number")
+    index = given.astype(np.int64)
+    if (index < 0).any():
+        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
+    return index
 
 
 def _places(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
