@@ -366,3 +366,15 @@ def test_what_is_written_into_results_is_in_no_later_ones(ctx, machine, name):
         buffer.raw_data[...] = 5
     for key, buffer in steps.results_so_far().buffers[0].items():
         np.testing.assert_array_equal(buffer.raw_data, before[key])
+
+
+def test_a_centre_has_the_pixels_of_its_rim(ctx, machine):
+    # Roots are rounded: np.hypot(2, 3) is this radius, whose square is below 13.
+    r = float(np.hypot(2, 3))
+    data = np.zeros((1, 9, 9), dtype="float32")
+    data[0, 4, 4] = data[0, 6, 7] = 1
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    for params in ({"r": r}, {"r": 5, "ri": r}):
+        udf = ff.CoMUDF(cy=4, cx=4, **params)
+        found = ctx.run_udf(dataset, udf, backends="cupy")["raw_com"].data
+        np.testing.assert_array_equal(found, ctx.run_udf(dataset, udf)["raw_com"].data)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_silent_numbers import in_python
 
+from framefold import masks
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf.com import CoMUDF
 from framefold.udf.crystallinity import CrystallinityUDF, run_analysis_crystall
 from framefold.udf.FEM import FEMUDF, run_fem
 
@@ -37,6 +40,25 @@ def test_deviation_in_a_ring(ctx, dataset, data, roi, center, rad_in, rad_out):
     assert_intensity(run_fem(ctx, dataset, center, rad_in, rad_out, roi=roi), expected, roi)
     udf = FEMUDF(center=center, rad_in=rad_in, rad_out=rad_out)
     assert_intensity(ctx.run_udf(dataset, udf, roi=roi), expected, roi)
+
+
+def test_rims_are_those_of_masks(ctx):
+    # Roots are rounded: np.hypot(2, 3) is this radius, whose square is below 13.
+    r = float(np.hypot(2, 3))
+    data = np.random.default_rng(4).random((1, 9, 9), dtype="float32")
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    y, x = np.mgrid[:9, :9]
+    for outer, inner in ((r, 1), (6, r)):
+        ring = masks.ring(4, 4, 9, 9, outer, inner)
+        deviation = run_fem(ctx, dataset, (4, 4), inner, outer)["intensity"].data
+        np.testing.assert_allclose(deviation, data[0][ring].std(), rtol=1e-6)
+        com = ctx.run_udf(dataset, in_python(CoMUDF)(cy=4, cx=4, r=outer, ri=inner))
+        pixels = np.where(ring, data[0], 0).astype(float)
+        centre = [(pixels * y).sum() / pixels.sum(), (pixels * x).sum() / pixels.sum()]
+        np.testing.assert_allclose(com["raw_com"].data, [centre], rtol=1e-6)
+        found = run_analysis_crystall(ctx, dataset, inner, outer)["intensity"].data
+        spectrum = np.abs(np.fft.fftshift(np.fft.fft2(data[0])))[:, 4:]
+        np.testing.assert_allclose(found, spectrum[ring[:, 4:]].sum(), rtol=1e-5)
 
 
 def test_a_small_deviation_of_large_counts_is_not_lost(ctx):

@@ -13,6 +13,7 @@ from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError
+from framefold.masks._disks import in_disk
 from framefold.udf.masks import ApplyMasksUDF
 from framefold.udf.stddev import StdDevUDF
 
@@ -75,8 +76,8 @@ class ClusterAnalysis(Analysis):
         found = run_udf(deviating, roi=get_roi(given, tuple(self.dataset.shape.nav)))
         deviations = found["std"].data
         y, x = np.indices(deviations.shape)
-        distance = np.hypot(y - given["cy"], x - given["cx"])
-        ring = (distance <= given["ro"]) & (distance > given["ri"])
+        distance = y - given["cy"], x - given["cx"]
+        ring = in_disk(*distance, given["ro"]) & ~in_disk(*distance, given["ri"])
         peaks = search(
             np.where(ring, deviations, 0),
             num_peaks=given["n_peaks"],

@@ -17,6 +17,7 @@ from framefold.common._numbers import number
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
+from framefold.masks._disks import in_disk
 from framefold.udf._vector_field import (
     GuessResult,
     apply_correction,
@@ -172,8 +173,9 @@ def moments(
 ) -> npt.NDArray[np.float64]:
     """Masks for the sum, and for the sums of pixels times their y and x."""
     y, x = np.indices(sig, dtype=np.float64)
-    distance = np.hypot(y - cy, x - cx)
-    inside = (distance <= radius) & ((distance > inner) | (inner <= 0))
+    inside = in_disk(y - cy, x - cx, radius)
+    if inner > 0:
+        inside &= ~in_disk(y - cy, x - cx, inner)
     return np.stack([inside, inside * y, inside * x])
 
 

@@ -24,6 +24,7 @@ from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
 from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.masks._disks import in_disk
 from framefold.masks._frames import frame_shape, frame_with_centre
 from framefold.masks._stacks import sparse_circular_multi_stack, sparse_template_multi_stack
 
@@ -83,9 +84,7 @@ def circular(
         return _antialiased_ring(distance, _centre(cx, cy, distance), 0, radius)
     _memory.check((height, width))
     y, x = np.ogrid[:height, :width]
-    # Not radius**2, which is an error of Python where it is too large.
-    disk: Mask = (x - cx) ** 2 + (y - cy) ** 2 <= radius * radius
-    return disk
+    return in_disk(y - cy, x - cx, radius)
 
 
 def ring(

@@ -11,6 +11,7 @@ from framefold import _engine
 from framefold.common._numbers import coordinate, number
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.masks._disks import in_disk
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ class FEMUDF(UDF):
             )
         cy, cx, rad_in, rad_out = self._numbers()
         y, x = np.ogrid[: sig[0], : sig[1]]
-        distance = np.hypot(y - cy, x - cx)
-        ring = (distance > rad_in) & (distance <= rad_out)
+        ring = in_disk(y - cy, x - cx, rad_out) & ~in_disk(y - cy, x - cx, rad_in)
         if not ring.any():
             raise InvalidArgumentError(
                 f"FEMUDF: frames of shape {sig} have no pixel in the ring around (y, x) = "

@@ -16,6 +16,7 @@ from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.masks._disks import in_disk
 from framefold.udf._blank import tell_of_blank
 from framefold.udf._com_numbers import check_numbers
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
@@ -334,10 +335,10 @@ class CoMUDF(UDF):
         params, (cy, cx) = self.get_params(), self.centre()
         if params.r == inf and not (params.ri and params.ri > 0):
             return np.ones(np.broadcast_shapes(y.shape, x.shape), dtype=bool)
-        distance = np.hypot(y - (cy + shift[0]), x - (cx + shift[1]))
-        inside = distance <= params.r
+        dy, dx = y - (cy + shift[0]), x - (cx + shift[1])
+        inside = in_disk(dy, dx, params.r)
         if params.ri and params.ri > 0:
-            inside &= distance > params.ri
+            inside &= ~in_disk(dy, dx, params.ri)
         return inside
 
     def process_tile(self, tile: Any) -> None:

@@ -11,6 +11,7 @@ from framefold import masks
 from framefold.common._numbers import number
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.masks._disks import in_disk
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ class CrystallinityUDF(UDF):
         rad_out = number("rad_out of CrystallinityUDF", self.params.rad_out, -inf, inf)
         periods_y = np.fft.fftfreq(sig[0], 1 / sig[0])
         periods_x = np.fft.rfftfreq(sig[1], 1 / sig[1])
-        distance = np.hypot(periods_y[:, np.newaxis], periods_x)
-        ring = (distance > rad_in) & (distance <= rad_out)
+        periods = periods_y[:, np.newaxis], periods_x
+        ring = in_disk(*periods, rad_out) & ~in_disk(*periods, rad_in)
         if not ring.any():
             raise InvalidArgumentError(
                 f"CrystallinityUDF: the spectrum of frames of shape {sig} has nothing in the "

@@ -19,6 +19,7 @@ from framefold.arrays.cuda.products import mask_products
 from framefold.arrays.cuda.worker import current_worker
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
+from framefold.masks._disks import in_disk
 from framefold.udf._exact_sums import _check
 from framefold.udf._vector_field import center_shifts
 from framefold.udf.base import UDF
@@ -421,10 +422,9 @@ def _weights(udf: OnCupy) -> tuple[Any, Any]:
     """Which pixels count, None for all of them, and their weights, shape ``(pixels, 3)``."""
     region, (cy, cx) = udf.params.parameters, _centre(udf)
     y, x = np.indices(tuple(udf.meta.dataset_shape.sig), dtype=np.float64).reshape((2, -1))
-    distance = np.hypot(y - cy, x - cx)
-    inside = distance <= region["r"]
+    inside = in_disk(y - cy, x - cx, region["r"])
     if region["ri"]:
-        inside &= distance > region["ri"]
+        inside &= ~in_disk(y - cy, x - cx, region["ri"])
     weights = np.stack([np.ones_like(y), y, x], axis=1)[inside]
     pixels = None if inside.all() else udf.xp.asarray(np.flatnonzero(inside))
     return pixels, udf.xp.asarray(weights)
