@@ -128,10 +128,8 @@ def _from_sparse(given: Any) -> Excluded:
             f"excluded_pixels is {_shown(given)}; pass an array of the shape of a frame, dense "
             f"or sparse, or coordinates as a list of one sequence per axis"
         )
-    if getattr(given, "fill_value", 0) or not hasattr(given, "nonzero"):
-        # Sparse in what is good, or not made to be asked what is set.
-        return Excluded(shape, np.stack(np.nonzero(given.todense())))
-    return Excluded(shape, np.stack([np.asarray(axis, dtype=np.intp) for axis in given.nonzero()]))
+    # Its elements, not what it stores: that may be zeros, and several that are added up.
+    return Excluded(shape, np.stack(np.nonzero(np.asarray(given.todense()))))
 
 
 def _shown(given: Any) -> str:
