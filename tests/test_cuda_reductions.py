@@ -225,6 +225,16 @@ def test_logarithms_of_64_bits(ctx, device, dtype, lowest):
     check_same(found, ctx.run_udf(dataset, LogsumUDF()), exact=False)
 
 
+def test_logarithms_of_all_that_single_precision_has(ctx, device):
+    data = np.zeros((2, 2, 2), dtype="float32")
+    data[:, 0] = np.finfo("float32").max, np.finfo("float32").min
+    data[1, 1] = 1, 1 + 2**-20
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    found = ctx.run_udf(dataset, LogsumUDF(), backends="cupy")
+    check_same(found, ctx.run_udf(dataset, LogsumUDF()), exact=False)
+    assert np.isfinite(found["logsum"].data).all()
+
+
 def test_pixels_that_are_no_numbers(ctx, machine):
     data = frames_of("float32")
     data[..., 0, 0] = np.nan

@@ -358,9 +358,8 @@ def _finish_deviations(udf: OnCupy) -> dict[str, Array]:
 
 
 def _add_logarithms(udf: OnCupy, frames: Any) -> None:
-    # Single precision holds all numbers of up to 16 bits.
-    narrow = udf.dtype.itemsize <= 2 or udf.dtype == np.float32
-    dtype = np.dtype(np.float32 if narrow else np.float64)
+    # Single precision holds all numbers of up to 16 bits, and their differences.
+    dtype = np.dtype(np.float32 if udf.dtype.itemsize <= 2 else np.float64)
     if _in_halves(udf):
         # Not rounded before: small differences between large numbers would be 0. Unsigned ones
         # hold all that signed ones can differ by.
