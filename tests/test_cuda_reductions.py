@@ -235,6 +235,21 @@ def test_logarithms_of_all_that_single_precision_has(ctx, device):
     assert np.isfinite(found["logsum"].data).all()
 
 
+def test_an_infinite_part_leaves_the_other_alone(ctx, device):
+    data = np.full((3, 4, 5), 1 + 2j, dtype="complex64")
+    data.real[0, 0, 0], data.imag[1, 1, 1] = np.inf, -np.inf
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    for factor in (1, 2):
+        corrections = CorrectionSet(gain=np.full((4, 5), factor)) if factor != 1 else None
+        udfs = [ff.PickUDF(), ReductionUDF("stddev")]
+        frames, moments = ctx.run_udf(dataset, udfs, corrections=corrections, backends="cupy")
+        for part in ("real", "imag"):
+            expected, found = getattr(data, part) * factor, frames["intensity"].raw_data
+            np.testing.assert_array_equal(getattr(found, part), expected.reshape(found.shape))
+            mean = getattr(moments["mean"].data, part)
+            np.testing.assert_allclose(mean, expected.mean(axis=0), rtol=1e-6)
+
+
 def test_pixels_that_are_no_numbers(ctx, machine):
     data = frames_of("float32")
     data[..., 0, 0] = np.nan

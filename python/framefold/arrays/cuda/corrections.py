@@ -84,7 +84,10 @@ class DeviceCorrections:
         if self._dark is not None:
             corrected -= self._dark
         if self._gain is not None:
-            corrected *= self._gain
+            # By a real gain part by part: a complex product would make NaN of an infinite part.
+            n_parts = self._dtype.itemsize // self._gain.dtype.itemsize
+            parts = corrected.view(self._gain.dtype).reshape((*corrected.shape, n_parts))
+            parts *= self._gain[..., np.newaxis]
         if self._neighbours:
             self._repair(corrected)
         return cupy.ascontiguousarray(corrected[self._wanted])

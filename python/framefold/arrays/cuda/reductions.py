@@ -351,7 +351,9 @@ def _finish_deviations(udf: OnCupy) -> dict[str, Array]:
     n = max(int(udf.results.n[0]), 1)
     var = squares / n
     moments = {"varsum": squares, "num_frames": udf.results.n, "sum": total}
-    return {**moments, "var": var, "std": np.sqrt(var), "mean": total / n}
+    # Part by part: a complex quotient would make NaN of the part beside an infinite one.
+    mean = (np.asarray(total).view(np.float64) / n).view(total.dtype)
+    return {**moments, "var": var, "std": np.sqrt(var), "mean": mean}
 
 
 # --- Logarithms ---------------------------------------------------------------------------------
