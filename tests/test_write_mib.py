@@ -120,6 +120,14 @@ def test_several_files_count_on(tmp_path: Path) -> None:
         ({"data": np.zeros((4, 2, 2), np.uint8), "nav_shape": (5,)}, "expected 5"),
         ({"data": np.zeros((4, 2, 2), np.uint8), "nav_shape": (3,)}, "more frames"),
         ({"data": iter([np.zeros((2, 2))])}, "need nav_shape and depth"),
+        (
+            {"data": iter([np.full((2, 2), 2.7)]), "nav_shape": (1,), "depth": 12},
+            "frame of dtype float64, expected unsigned counts",
+        ),
+        (
+            {"data": iter([np.ones((2, n), int) for n in (2, 3)]), "nav_shape": (2,), "depth": 12},
+            r"frame of shape \(2, 3\) after one of \(2, 2\)",
+        ),
         ({"data": np.zeros((1, 8, 8), np.uint8), "depth": 7}, "expected one of"),
         ({"data": np.zeros((1, 3, 5), np.uint8), "raw": True}, "multiple of 8"),
         ({"data": np.zeros((1, 3, 8), np.uint8), "raw": True, "layout": "2x2"}, "an even one"),

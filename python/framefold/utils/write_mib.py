@@ -104,8 +104,8 @@ def write_mib(
     Raises
     ------
     ValueError
-        If the shapes do not fit each other or the layout, a count is too large for the
-        counter, or the number of frames is not that of the scan.
+        If the shapes do not fit each other or the layout, a count is no integer or does not fit
+        the counter, or the number of frames is not that of the scan.
     """
     raw, hdr = boolean("raw", raw), boolean("hdr", hdr)
     scan_in_hdr = boolean("scan_in_hdr", scan_in_hdr)
@@ -120,6 +120,7 @@ def write_mib(
         raise ValueError(f"found frames_per_file {frames_per_file}, expected at least 1")
 
     written: list[Path] = []
+    shape: tuple[int, ...] | None = None
     n_written = 0
     file: IO[bytes] | None = None
     try:
@@ -130,6 +131,9 @@ def write_mib(
             # A frame that cannot be written must not leave an empty file behind.
             if np.ndim(frame) != 2:
                 raise ValueError(f"found a frame of shape {np.shape(frame)}, expected two axes")
+            shape = shape or frame.shape
+            if frame.shape != shape:
+                raise ValueError(f"found a frame of shape {frame.shape} after one of {shape}")
             payload = encode_payload(frame, depth=depth, raw=raw, layout=layout)
             if file is None or (frames_per_file is not None and index % frames_per_file == 0):
                 if file is not None:
@@ -187,12 +191,14 @@ def encode_payload(
     Raises
     ------
     ValueError
-        If a count does not fit the counter, or the shape does not fit the layout.
+        If a count is no integer or does not fit the counter, or the shape does not fit the layout.
     """
     refuse_masked("a frame", frame)
     pixels = np.asarray(frame)
     if pixels.ndim != 2:
         raise ValueError(f"found a frame of shape {pixels.shape}, expected (height, width)")
+    if pixels.dtype.kind not in "uib":
+        raise ValueError(f"found a frame of dtype {pixels.dtype}, expected unsigned counts")
     if pixels.size and (pixels.min() < 0 or pixels.max() >= 2**depth):
         raise ValueError(
             f"found counts from {pixels.min()} to {pixels.max()}, "
