@@ -375,6 +375,20 @@ def test_complex_planes_for_complex_data(ctx):
     assert np.array_equal(correct(data, dark, gain), wanted)
 
 
+@pytest.mark.parametrize("values", [1e39, -np.inf, np.nan])
+@pytest.mark.parametrize("what", ["dark_image", "gain_map"])
+def test_planes_are_finite_where_pixels_are_not_excluded(what, values):
+    plane = np.ones((4, 6))
+    plane[1, 2] = values
+    data = np.arange(48, dtype="f4").reshape(2, 4, 6)
+    kept = data.copy()
+    for of, inplace in ((data, True), (data.astype("u2"), False), (data.astype("c8"), False)):
+        with pytest.raises(InvalidArgumentError, match=rf"{what} is NaN, .* the first is \(1, 2\)"):
+            correct(of, **{what: plane}, inplace=inplace)
+    np.testing.assert_array_equal(data, kept)
+    assert np.isfinite(correct(data, **{what: plane}, excluded_pixels=[(1,), (2,)])).all()
+
+
 def test_correct_in_place():
     data = np.arange(8, dtype="f4").reshape(2, 2, 2)
     assert correct(data, dark_image=np.ones((2, 2)), inplace=True) is data

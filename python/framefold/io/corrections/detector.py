@@ -81,7 +81,8 @@ def correct(
     RepairValueError
         If an excluded pixel has no good neighbour, unless ``allow_empty``.
     InvalidArgumentError
-        If shapes or dtypes do not fit, or no argument tells the shape of a frame.
+        If shapes or dtypes do not fit, or no argument tells the shape of a frame; if dark image or
+        gain map are NaN or infinite in the dtype of the result where a pixel is not excluded.
     TypeError
         If ``inplace`` is asked for and ``buffer`` holds integers.
     """
@@ -116,18 +117,38 @@ def correct(
             )
     if repair_descriptor is None:
         repair_descriptor = RepairDescriptor(shape, pixels, allow_empty)
+    dark = _converted("dark_image", dark, dtype, repair_descriptor)
+    gain = _converted("gain_map", gain, dtype, repair_descriptor)
     out = buffer if inplace else buffer.astype(dtype)
     if dark is not None:
-        out -= dark.astype(dtype if dark.dtype.kind == "c" else _real(dtype))
+        out -= dark
     if gain is not None:
         if dtype.kind == "c" and gain.dtype.kind != "c":
             # Part by part: a complex product would make NaN of an infinite part.
-            out.real *= gain.astype(_real(dtype))
-            out.imag *= gain.astype(_real(dtype))
+            out.real *= gain
+            out.imag *= gain
         else:
-            out *= gain.astype(dtype)
+            out *= gain
     repair_descriptor.repair(out)
     return out
+
+
+def _converted(
+    what: str, values: npt.NDArray[Any] | None, dtype: np.dtype[Any], repair: RepairDescriptor
+) -> npt.NDArray[Any] | None:
+    """A dark frame or gain map as it is applied to frames of ``dtype``; None for None."""
+    if values is None:
+        return None
+    with np.errstate(over="ignore"):  # what is too large is infinite then
+        converted = values.astype(dtype if values.dtype.kind == "c" else _real(dtype))
+    bad = ~np.isfinite(converted)
+    bad.flat[repair.exclude_flat] = False
+    if bad.any():
+        raise InvalidArgumentError(
+            f"{what} is NaN, infinite or too large for {converted.dtype} at {bad.sum()} pixels "
+            f"that are not excluded; the first is {tuple(np.argwhere(bad)[0].tolist())}"
+        )
+    return converted
 
 
 def correct_dot_masks(
