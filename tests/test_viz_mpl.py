@@ -202,6 +202,29 @@ def test_a_plot_of_frames_is_for_frames_of_one_shape() -> None:
     assert (plot.data == 120).all()
 
 
+def test_images_of_functions_have_one_shape() -> None:
+    ctx = ff.Context.make_with("inline")
+    first, other = (
+        ctx.load("memory", data=np.ones((4, 5, *sig)), sig_dims=2) for sig in ((6, 8), (12, 10))
+    )
+    plot = MPLLive2DPlot(
+        first, udf := ff.SumUDF(), channel=("intensity", lambda data: data[:4, :3])
+    )
+    for dataset in (first, other):
+        ctx.run_udf(dataset, udf, plots=[plot])
+        assert plot.data.shape == (4, 3)
+
+    def whole(results: Any, damage: Any) -> Any:
+        return np.asarray(results["intensity"].data), True
+
+    for channel in (("intensity", lambda data: data + 1), whole):
+        plot = MPLLive2DPlot(first, udf := ff.SumUDF(), channel=channel)
+        ctx.run_udf(first, udf, plots=[plot])
+        words = r"an image of shape \(6, 8\), but .* of shape \(12, 10\) now; make a plot"
+        with pytest.raises(InvalidArgumentError, match=words):
+            ctx.run_udf(other, udf, plots=[plot])
+
+
 def test_plots_true_makes_shows_and_forgets_plots() -> None:
     from matplotlib import pyplot as plt
 

@@ -208,9 +208,14 @@ class Channel:
                     f"{self._function.entry} is none"
                 )
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether a function of the user's makes the picture."""
+        return not (self._function is None or self._is_entry)
+
     def axes(self, buffers: Buffers) -> tuple[Axis, ...]:
         """The axes of the picture; none if a function makes it."""
-        if self.name is None or not (self._function is None or self._is_entry):
+        if self.name is None or self.is_computed:
             return ()
         buffer = buffers[self.name]
         own = buffer.axes[: n_placed(buffer.axes)]

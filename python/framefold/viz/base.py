@@ -93,7 +93,8 @@ class Live2DPlot:
     ------
     InvalidArgumentError
         If the channel does not exist, or cannot be plotted; if another one is chosen for a plot
-        whose figure is made for one.
+        whose figure is made for one; later, if an image has another shape than the one that is
+        on the screen.
     """
 
     #: Seconds from one drawing to the next, unless another ``min_delta`` is given.
@@ -103,6 +104,8 @@ class Live2DPlot:
     #: Set by subclasses for the reference, together with ``channel``: a function of results and
     #: damage that makes the picture in place of it.
     _extract: Any = None
+    #: The shape of the image on the screen, set by subclasses whose images keep theirs.
+    _image_shape: tuple[int, ...] | None = None
 
     def __init__(
         self,
@@ -156,9 +159,11 @@ class Live2DPlot:
 
     @property
     def _is_of_frames(self) -> bool:
-        """Whether what is on the screen has the shape of a frame, and keeps it."""
+        """Whether what is on the screen is declared to have the shape of a frame, and keeps it."""
         declared = self._declared.get(self._channel.name or "")
-        return self._keeps_channel and declared is not None and declared.kind == "sig"
+        if declared is None or self._channel.is_computed:
+            return False
+        return self._keeps_channel and declared.kind == "sig"
 
     def _chosen(self, channel: ChannelSpec) -> Channel:
         return Channel(channel, self.udf._shown_name, self._declared)
@@ -215,6 +220,12 @@ class Live2DPlot:
             return
         begin = time.monotonic()
         self.data, picture_damage = self.extract(udf_results, damage)
+        if self._image_shape not in (None, self.data.shape[:2]):
+            raise InvalidArgumentError(
+                f"the plot {self.title!r} shows an image of shape {self._image_shape}, but there "
+                f"is one of shape {self.data.shape[:2]} now; make a plot with the data set of this "
+                f"run"
+            )
         self.update(picture_damage, force=force)
         self.last_update = time.monotonic()
         if self.min_delta > 0:

@@ -56,7 +56,7 @@ class BQLive2DPlot(Live2DPlot):
             )
             sides: dict[str, Any] = {}
         else:
-            height, width = self.data.shape[:2]
+            height, width = self._image_shape = self.data.shape[:2]
             scales = {
                 "x": bqplot.LinearScale(min=0, max=width),
                 "y": bqplot.LinearScale(min=0, max=height, reverse=True),

@@ -138,7 +138,7 @@ class MPLLive2DPlot(Live2DPlot):
             self._draw_numbers(damage)
 
     def _start_image(self) -> None:
-        height, width = self.data.shape[:2]
+        height, width = self._image_shape = self.data.shape[:2]
         y, x = axes = self._axes if len(self._axes) == 2 else (_counted(height), _counted(width))
         aspect = aspect_of(axes)
         # Here, the numbers on the sides are those of pixels.
