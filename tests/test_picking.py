@@ -299,3 +299,13 @@ def test_tiles_of_frames_that_are_too_large_name_the_way_out(ctx, tmp_path):
     (partition,) = ds.get_partitions()
     with pytest.raises(LimitError, match=r"run a function over it, Context\.run_udf: .* 1 frames"):
         next(partition.get_tiles())
+
+
+def test_other_limits_of_tiles_are_said_as_they_are(ctx, data, monkeypatch):
+    def pick(*_):
+        raise LimitError("there is no memory for 16 frames")
+
+    partition = next(ctx.load("memory", data=data, sig_dims=2).get_partitions())
+    monkeypatch.setattr(_picking, "_pick", pick)
+    with pytest.raises(LimitError, match=r"^there is no memory for 16 frames$"):
+        next(partition.get_tiles())

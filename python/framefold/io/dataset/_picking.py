@@ -26,6 +26,8 @@ __all__ = ["DataTile", "Partition", "all_frames", "frames_at", "partitions_of", 
 
 #: About how many bytes partitions read at a time.
 BLOCK_BYTES = 32 << 20
+#: How many bytes of frames the engine picks at most.
+MOST_BYTES = 1 << 30
 #: About how many bytes tiles have by default.
 TILE_BYTES = 1 << 20
 
@@ -289,7 +291,7 @@ class Partition:
         Raises
         ------
         LimitError
-            If a frame takes more than 1 GiB, or there is no memory for it.
+            If a frame or the frames of a tile take more than 1 GiB, or there is no memory for them.
         """
         sig = tuple(self._dataset.shape.sig)
         dtype = np.dtype(dest_dtype)
@@ -309,6 +311,8 @@ class Partition:
             try:
                 frames = _pick(self._dataset, positions[begin:end], self._corrections)
             except LimitError as error:
+                if self._picked_bytes() <= MOST_BYTES:
+                    raise
                 raise LimitError(
                     f"{self._dataset!r}: its frames are too large for tiles that are taken by "
                     f"hand; run a function over it, Context.run_udf: {error}"
@@ -321,6 +325,12 @@ class Partition:
                     place = Slice(origin, Shape(tile.shape, sig_dims=len(sig)))
                     tile = np.ascontiguousarray(tile.astype(dtype, copy=False))
                     yield DataTile.of(tile, place, number)
+
+    def _picked_bytes(self) -> int:
+        """What one frame takes as it is picked."""
+        corrections, _ = self._dataset._corrected(self._corrections, None)
+        dtype = self.dtype if corrections is None else np.result_type(self.dtype, np.float32)
+        return prod(self._dataset.shape.sig) * dtype.itemsize
 
     def get_macrotile(
         self,
