@@ -258,3 +258,40 @@ def test_sizes_of_pixels_that_differ_are_told(ctx, tmp_path, extension):
     assert [axis.scale for axis in dataset.axes[-2:]] == [0.5, 0.5]
     alike = ctx.open([tmp_path / f"a{i}.{extension}" for i in (1, 2)])
     assert alike.warnings == []
+
+
+@pytest.mark.parametrize("ending", ["h5", "zarr"])
+@pytest.mark.parametrize(
+    ("nav_shape", "steps"),
+    [
+        (None, [""]),
+        ((10, 4), ["", ""]),
+        ((8, 5), [" × 3 nm", " × 2 nm"]),
+        ((2, 4, 5), ["", " × 3 nm", " × 2 nm"]),
+    ],
+)
+@odd("the data have rows of 5 positions")
+def test_steps_of_rows_that_a_stack_has_not_are_left_out(ctx, tmp_path, ending, nav_shape, steps):
+    data = random((4, 5, 6, 7))
+    one = ctx.load("memory", data=data, sig_dims=2)
+    one = one.calibrate(scan_step=[(3, "nm"), (2, "nm")], pixel_size=[(4, "nm"), (5, "nm")])
+    paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
+    for path in paths:
+        ctx.export_dataset(one, path)
+    stack = ctx.open(paths, nav_shape=nav_shape)
+    names = ["scan_2", "scan_y", "scan_x"][-len(steps) :]
+    scan = [
+        f"{name}: {n}{step}" for name, n, step in zip(names, stack.shape.nav, steps, strict=True)
+    ]
+    assert [str(axis) for axis in stack.axes] == [*scan, "y: 6 × 4 nm", "x: 7 × 5 nm"]
+    assert ("scan_step_x" in stack.metadata) == (steps[-1] != "")
+    assert np.array_equal(frames_of(ctx, stack), np.concatenate([data, data]).reshape(-1, 6, 7))
+
+
+def test_a_stack_of_rows_keeps_their_step(ctx, tmp_path):
+    one = ctx.load("memory", data=random((4, 6, 7)), sig_dims=2).calibrate(scan_step=(2, "nm"))
+    for name in "ab":
+        ctx.export_dataset(one, tmp_path / f"{name}.h5")
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    assert str(ctx.open(paths).axes[0]) == "scan_x: 8 × 2 nm"
+    assert str(ctx.open(paths, nav_shape=(2, 4)).axes[1]) == "scan_x: 4 × 2 nm"

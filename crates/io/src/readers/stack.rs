@@ -8,8 +8,8 @@ use crate::format::Format;
 use crate::options;
 use crate::options::OpenOptions;
 use framefold_core::{
-    ArrayFormat, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, Presence,
-    Result, Scratch, SigSlice, SourceInfo, TileFrames,
+    ArrayFormat, AxisKind, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader,
+    Presence, Result, Scratch, SigSlice, SourceInfo, TileFrames,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,7 +85,11 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     info.n_frames = n_frames;
     info.lends = false;
     info.preferred_depth = 1;
-    info.nav_shape = vec![usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?];
+    let in_a_row = vec![usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?];
+    // The first file has rows of its own, and a stack of them none.
+    let nav_shape = options.nav_shape.as_ref().unwrap_or(&in_a_row);
+    info.metadata.lay_out(AxisKind::Nav, &info.nav_shape, nav_shape);
+    info.nav_shape = in_a_row;
     info.details.push(("files".to_owned(), options.files.len().to_string()));
     info.warnings.extend(files::notes(&options.files));
     info.warnings.extend(sizes.warning());
