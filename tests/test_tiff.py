@@ -223,6 +223,42 @@ def test_imagej_says_times_and_where_axes_begin(ctx, tmp_path, tunit, frame_time
     assert shown(dataset) == [times, "y: 4 × 0.25 nm, from 1 nm", "x: 5 × 0.5 nm, from -1 nm"]
 
 
+TIMES_AND_DEPTHS = (
+    "ImageJ=1.11a\nimages=12\nframes=3\nslices=4\nfinterval=0.5\nspacing=2.5\nunit=\\u00B5m\n"
+)
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize(
+    ("nav_shape", "expected"),
+    [
+        (None, ["scan_x: 24"]),
+        ((4, 6), ["time: 4", "depth: 6"]),
+        ((6, 4), ["time: 6 × 0.5 s", "depth: 4 × 2.5 µm"]),
+        ((2, 3, 4), ["scan_2: 2", "scan_y: 3 × 0.5 s", "scan_x: 4 × 2.5 µm"]),
+    ],
+)
+def test_steps_of_axes_that_several_files_have_not_are_left_out(
+    ctx, tmp_path, compression, nav_shape, expected
+):
+    paths = [tmp_path / "a.tif", tmp_path / "b.tif"]
+    how = {"description": TIMES_AND_DEPTHS, "metadata": None, "compression": compression}
+    for path in paths:
+        write(path, pixels((12, 14, 17), "uint16"), **how)
+    rows = ["y: 14 × 1000 nm", "x: 17 × 1000 nm"]
+    one = ["time: 3 × 0.5 s", "depth: 4 × 2.5 µm", *rows]
+    assert shown(ctx.open(paths[0])) == one
+    assert shown(ctx.open(paths, nav_shape=nav_shape)) == [*expected, *rows]
+
+
+def test_steps_of_axes_that_the_pages_of_a_file_have_not_are_left_out(ctx, tmp_path):
+    path = tmp_path / "a.tif"
+    write(path, pixels((8, 14, 17), "uint16"), description=TIMES_AND_DEPTHS, metadata=None)
+    assert shown(ctx.open(path))[:-2] == ["scan_x: 8"]
+    scan = ctx.open(path, nav_shape=(2, 4))
+    assert shown(scan)[:-2] == ["time: 2 × 0.5 s", "depth: 4 × 2.5 µm"]
+
+
 @pytest.mark.parametrize("ending", [".tif", ".ome.tif"])
 def test_axes_of_saved_results_are_read(ctx, tmp_path, ending):
     frames = ctx.load("memory", data=np.ones((2, 3, 4, 5), "float32"))

@@ -24,11 +24,18 @@ pub(super) fn make(mut stack: Stack, options: &OpenOptions) -> Result<Dataset> {
         return Err(Error::invalid("the list of files is empty"));
     };
     let n_frames = usize::try_from(stack.n_frames).map_err(|_| Error::limit("too many frames"))?;
-    let nav_shape = stack
-        .description
-        .nav_shape(&layout.shape)
-        .filter(|nav| stack.files.len() == 1 && checked_product(nav) == Some(stack.n_frames));
-    let nav_shape = nav_shape.unwrap_or_else(|| vec![n_frames]);
+    let fits =
+        |nav: &[usize]| stack.files.len() == 1 && checked_product(nav) == Some(stack.n_frames);
+    let nav_shape = match stack.description.nav_shape(&layout.shape) {
+        Some(described) if fits(&described) => described,
+        described => {
+            let in_a_row = vec![n_frames];
+            let described = described.as_ref().unwrap_or(&in_a_row);
+            let nav_shape = options.nav_shape.as_ref().unwrap_or(&in_a_row);
+            stack.description.metadata.lay_out(AxisKind::Nav, described, nav_shape);
+            in_a_row
+        }
+    };
     if options.sig_shape.as_ref().is_none_or(|wanted| *wanted == layout.shape) {
         stack.description.colours(&layout.shape, layout.planes);
     }
