@@ -240,6 +240,20 @@ def test_of_hyperspys_signals_that_are_as_large_it_is_said_too(tmp_path):
     assert dataset.meta["data set"] == "/Experiments/a/data"
 
 
+@pytest.mark.parametrize("name", ["data", "/data"])
+def test_frames_that_framefold_wrote_are_the_same_by_their_name(tmp_path, name):
+    """Their kind, their steps and what is known of them."""
+    ctx = ff.Context()
+    spectra = ctx.load("memory", data=values((2, 3, 5), "f4"), sig_dims=1)
+    spectra = spectra.calibrate(scan_step=(2, "nm"), pixel_size=(0.5, "eV"))
+    path = tmp_path / "a.h5"
+    ctx.export_dataset(spectra, path)
+    named = ctx.open(path, ds_path=name)
+    assert named.shape == spectra.shape
+    assert named.axes == ctx.open(path).axes == spectra.axes
+    assert dict(named.metadata) == dict(spectra.metadata)
+
+
 def test_other_names_of_what_is_taken_are_no_other_data(tmp_path):
     array = values((2, 3, 4, 4), "u2")
     with h5py.File(tmp_path / "frames.h5", "w") as file:

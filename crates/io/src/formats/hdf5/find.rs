@@ -54,8 +54,13 @@ impl Found {
 /// # Errors
 /// `InvalidArgument` or `Unsupported` that lists what there is; `BadFile` if a link leads nowhere.
 pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
-    if let Some(path) = options.text(&DS_PATH) {
-        let path = path.trim_matches('/');
+    let wanted = options.text(&DS_PATH).map(|path| path.trim_matches('/'));
+    if wanted.is_none_or(|path| path == FRAMES)
+        && let Some(found) = framefold(library)
+    {
+        return Ok(found);
+    }
+    if let Some(path) = wanted {
         return match library.group(path).map(|group| numbered(&group, path)).transpose()? {
             Some(Some(found)) => Ok(found),
             Some(None) => {
@@ -71,9 +76,6 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
                 Ok(with_axes(library, Found::one("plain", path.to_owned())))
             }
         };
-    }
-    if let Some(found) = framefold(library) {
-        return Ok(found);
     }
     if let Some(found) = hyperspy(library)? {
         return listing_others(library, found);
@@ -170,13 +172,16 @@ fn dialect(library: &Library, path: &str) -> &'static str {
     }
 }
 
+/// The data set of framefold's files.
+const FRAMES: &str = "data";
+
 /// framefold: `/data`, in a file that says how many of its last axes are those of a frame.
 fn framefold(library: &Library) -> Option<Found> {
     let root = library.main.file.root_group().ok()?;
     let sig_dims = root.attribute("sig_dims").ok()?.read_as_f64().ok()?;
-    let n_axes = root.dataset("data").ok()?.ndim();
+    let n_axes = root.dataset(FRAMES).ok()?.ndim();
     let first = (0..n_axes).find(|&axis| (n_axes - axis) as f64 == sig_dims)?;
-    let found = Found::one("framefold", "data".into());
+    let found = Found::one("framefold", FRAMES.into());
     Some(Found { sig_axes: Some((first..n_axes).collect()), ..found })
 }
 
