@@ -14,6 +14,7 @@ from test_hdf5 import read, values
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
+from framefold.warnings import DataSetWarning
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
 
@@ -420,6 +421,44 @@ def test_groups_hyperspy_and_what_is_named(tmp_path):
     dataset = ff.Context().open(tmp_path / "a.zspy")
     assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((4, 3, 5), (6,))
     assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_of_several_as_large_the_first_by_name_is_taken_and_said(tmp_path, version):
+    path = tmp_path / "a.zarr"
+    group = zarr.open_group(path, mode="w", zarr_format=version)
+    first, second = values((2, 3, 4, 4), "u1"), values((6, 4, 4), "u2")
+    group.create_array("b", data=second)
+    group.create_array("a", data=first)
+    group.create_array("flat", data=values((6, 16), "u2"))
+    said = r"'a' \[2, 3, 4, 4\], but 'b' \[6, 4, 4\] is as large: name the array by ds_path"
+    with pytest.warns(DataSetWarning, match=said):
+        dataset = ff.Context().open(path)
+    assert dataset.meta["array"] == "/a"
+    assert dataset.meta["other arrays"] == "'b' [6, 4, 4]"
+    assert np.array_equal(read(dataset), first)
+    named = ff.Context().open(path, ds_path="b")
+    assert np.array_equal(read(named), second)
+    assert ("other arrays" in named.meta, named.warnings) == (False, [])
+    group.create_array("c/d", data=second)
+    with pytest.warns(DataSetWarning, match=r"'b' \[6, 4, 4\] \(and 1 more\) is as large"):
+        ff.Context().open(path)
+
+
+def test_others_that_are_smaller_are_listed_without_a_warning(tmp_path):
+    """HyperSpy's signals go before all others."""
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("a", data=values((2, 3, 4), "u2"))
+    group.create_array("b", data=values((5, 3, 4), "u2"))
+    dataset = ff.Context().open(tmp_path / "a.zarr")
+    assert (dataset.meta["other arrays"], dataset.warnings) == ("'a' [2, 3, 4]", [])
+    group.create_array("Experiments/x/data", data=values((2, 3, 4), "u2"))
+    dataset = ff.Context().open(tmp_path / "a.zarr")
+    assert (dataset.meta["array"], dataset.warnings) == ("/Experiments/x/data", [])
+    assert dataset.meta["other arrays"] == "'b' [5, 3, 4], 'a' [2, 3, 4]"
+    group.create_array("Experiments/y/data", data=values((2, 3, 4), "u2"))
+    with pytest.warns(DataSetWarning, match="'Experiments/y/data'.* is as large"):
+        ff.Context().open(tmp_path / "a.zarr")
 
 
 @pytest.mark.parametrize("version", [2, 3])

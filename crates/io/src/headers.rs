@@ -2,6 +2,7 @@
 
 pub(crate) mod axes;
 pub(crate) mod calibration;
+pub(crate) mod chosen;
 pub(crate) mod dates;
 pub(crate) mod fields;
 pub(crate) mod geometry;

@@ -22,6 +22,7 @@ use crate::access::archive::{Archive, MAGIC};
 use crate::access::enclosure::Enclosure;
 use crate::format::{Format, Prefix, Verdict};
 use crate::headers::axes::{check_sig_shape, sig_axes};
+use crate::headers::chosen::{self, Named};
 use crate::headers::packed::Packed;
 use crate::headers::written;
 use crate::options;
@@ -60,6 +61,8 @@ const MOST_FOLDERS: usize = 100_000;
 const ARRAY: &str = "array";
 /// Names of arrays that a message lists.
 const MOST_NAMED: usize = 8;
+/// Those that `info` does.
+const MOST_LISTED: usize = 200;
 /// The files that say what a folder is.
 const DESCRIPTIONS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
@@ -103,8 +106,8 @@ fn described(folder: &Path) -> Option<&'static str> {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let (root, place) = root(path, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
-    let found = match options.text(&options::DS_PATH) {
-        Some(name) => named(&place, name)?,
+    let (found, besides) = match options.text(&options::DS_PATH) {
+        Some(name) => (named(&place, name)?, Besides::default()),
         None => largest(&place)?,
     };
     let meta = found.meta;
@@ -140,6 +143,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
     ];
+    if !besides.others.is_empty() {
+        details.push(("other arrays".into(), besides.others));
+    }
     let n_sig = told.map_or(sig_axes.len(), |told| told.len());
     let uneven = about::uneven(&found.folder, shape.len());
     let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes, n_sig);
@@ -162,7 +168,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         lends: false,
         metadata,
         details,
-        warnings: packed.warning().into_iter().chain(uneven).collect(),
+        warnings: besides.warning.into_iter().chain(packed.warning()).chain(uneven).collect(),
     };
     let segment = Segment {
         frames: 0..geometry.n_frames(),
@@ -206,6 +212,21 @@ struct Found {
     meta: Meta,
 }
 
+impl Found {
+    fn named(&self) -> Named<'_, usize> {
+        (&self.name, &self.meta.shape)
+    }
+}
+
+/// What there is besides an array that was chosen by its size.
+#[derive(Default)]
+struct Besides {
+    /// The names of other stacks.
+    others: String,
+    /// That the size did not decide, where others are as large.
+    warning: Option<String>,
+}
+
 fn named(root: &Place, name: &str) -> Result<Found> {
     let name = name.trim_matches('/');
     let leaves =
@@ -218,9 +239,10 @@ fn named(root: &Place, name: &str) -> Result<Found> {
 }
 
 /// HyperSpy's data, or the array with the most elements of those with three or more axes.
-fn largest(root: &Place) -> Result<Found> {
+fn largest(root: &Place) -> Result<(Found, Besides)> {
     if let Some(meta) = Meta::read(root)? {
-        return Ok(Found { name: String::new(), folder: root.clone(), meta });
+        let found = Found { name: String::new(), folder: root.clone(), meta };
+        return Ok((found, Besides::default()));
     }
     let mut all = Vec::new();
     let mut refused = None;
@@ -232,19 +254,27 @@ fn largest(root: &Place) -> Result<Found> {
     let hyperspy =
         |found: &Found| found.name.starts_with("Experiments/") && found.name.ends_with("/data");
     let is_stack = |found: &Found| found.meta.shape.len() >= 3 || hyperspy(found);
-    all.sort_by_key(|found| {
-        (!hyperspy(found), std::cmp::Reverse(found.meta.n_cells()), found.name.clone())
-    });
+    let rank = |found: &Found| (hyperspy(found), found.meta.n_cells());
+    all.sort_by_key(|found| (std::cmp::Reverse(rank(found)), found.name.clone()));
     if let Some(best) = all.iter().position(is_stack) {
-        return Ok(all.swap_remove(best));
+        let best = all.remove(best);
+        all.retain(is_stack);
+        let others: Vec<_> = all.iter().map(Found::named).collect();
+        let as_large = all.iter().filter(|other| rank(other) == rank(&best));
+        let as_large: Vec<_> = as_large.map(Found::named).collect();
+        let besides = Besides {
+            others: chosen::names(&others, MOST_LISTED),
+            warning: chosen::undecided("array", best.named(), &as_large),
+        };
+        return Ok((best, besides));
     }
-    let names = all.iter().take(MOST_NAMED);
-    let names: Vec<_> = names.map(|f| format!("'{}' {:?}", f.name, f.meta.shape)).collect();
+    let all: Vec<_> = all.iter().map(Found::named).collect();
+    let names = chosen::names(&all, MOST_NAMED);
     Err(match (refused, names.is_empty()) {
         (Some(error), true) => error,
         (_, true) => Error::unsupported("the folder holds no array of numbers"),
         _ => Error::unsupported("the folder has no array of numbers with three or more axes")
-            .with_hint(format!("name another one by ds_path; there are {}", names.join(", "))),
+            .with_hint(format!("name another one by ds_path; there are {names}")),
     })
 }
 

@@ -7,6 +7,7 @@ use super::failures::translate;
 use super::library::{COPY, Library};
 use super::values::attribute_text;
 use super::{delmic, dm5, links, nion, velox};
+use crate::headers::chosen::{self, Named};
 use crate::options::OpenOptions;
 use crate::options::{DS_PATH, SIG_DIMS};
 use framefold_core::{Error, ErrorKind, Result, checked_product};
@@ -400,18 +401,9 @@ impl Listing {
     fn by_size(&self, n_axes: usize, dialect: impl Fn(&str) -> &'static str) -> Option<Found> {
         let largest = self.largest(n_axes);
         let (first, rest) = largest.split_first()?;
-        let as_large: Vec<_> = rest.iter().filter(|entry| entry.place != first.place).collect();
-        let warning = as_large.first().map(|second| {
-            let more = match as_large.len() {
-                1 => String::new(),
-                n => format!(" (and {} more)", n - 1),
-            };
-            format!(
-                "the frames are those of '{}' {:?}, but '{}' {:?}{more} is as large: name the data \
-                 set by ds_path",
-                first.path, first.shape, second.path, second.shape
-            )
-        });
+        let as_large = rest.iter().filter(|entry| entry.place != first.place);
+        let as_large: Vec<_> = as_large.map(|entry| entry.named()).collect();
+        let warning = chosen::undecided("data set", first.named(), &as_large);
         Some(Found { warning, ..Found::one(dialect(&first.path), first.path.clone()) })
     }
 
@@ -476,12 +468,8 @@ impl Listing {
         let arrays = self.found.iter().filter(|entry| entry.numeric && !entry.shape.is_empty());
         let mut arrays: Vec<&Entry> = arrays.collect();
         arrays.sort_by_key(|entry| std::cmp::Reverse(entry.cells));
-        let names = arrays.iter().take(most);
-        let mut names: Vec<_> = names.map(|e| format!("'{}' {:?}", e.path, e.shape)).collect();
-        if arrays.len() > most {
-            names.push(format!("{} more", arrays.len() - most));
-        }
-        names.join(", ")
+        let arrays: Vec<_> = arrays.into_iter().map(Entry::named).collect();
+        chosen::names(&arrays, most)
     }
 
     fn nothing_fits(&self) -> Error {
@@ -518,6 +506,10 @@ impl Entry {
         let numeric = super::dtype::is_numeric(dataset);
         let place = (file, dataset.address());
         Entry { path, place, cells, shape, numeric, of_sample: false }
+    }
+
+    fn named(&self) -> Named<'_, u64> {
+        (&self.path, &self.shape)
     }
 
     /// Whether it may hold frames.
