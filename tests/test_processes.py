@@ -21,10 +21,10 @@ from process_cases import (
 from sample_udfs import Level
 
 import framefold as ff
+from framefold.common._roi import packed_roi, roi_mask
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.pipelined import PipelinedExecutor
 from framefold.executor.processes import ProcessJobExecutor
-from framefold.run.roi import packed_roi, roi_mask
 from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")

@@ -334,6 +334,59 @@ def test_a_guess_looks_at_the_selected_positions_only():
     assert guess_corrections(y, x)[:2] == (57, False)
 
 
+def test_a_guess_leaves_masked_positions_out():
+    y, x = atoms(57, True)
+    y[:10], x[30:] = np.random.default_rng(0).normal(size=(2, 10, 40))
+    known = np.zeros((40, 40), dtype=bool)
+    known[12:28] = True
+    expected = guess_corrections(np.where(known, y, np.nan), np.where(known, x, np.nan))
+    assert expected[:2] == (57, True)
+    assert guess_corrections(*(np.ma.masked_array(each, ~known) for each in (y, x))) == expected
+    # Of one component is enough.
+    assert guess_corrections(np.ma.masked_array(y, ~known), x)[:2] == (57, True)
+
+
+def test_a_guess_reads_a_roi_as_runs_do():
+    y, x = atoms(57, True)
+    y[:10], x[30:] = np.random.default_rng(0).normal(size=(2, 10, 40))
+    selected = np.zeros((40, 40), dtype=bool)
+    selected[12:28] = True
+    expected = guess_corrections(y, x, roi=selected)
+    assert expected[:2] == (57, True)
+    for of in (np.uint8, np.int64, np.float32):
+        with pytest.warns(UserWarning, match="its ones are taken as True") as warned:
+            assert guess_corrections(y, x, roi=selected.astype(of)) == expected
+        assert len(warned) == 1
+    with pytest.raises(InvalidArgumentError, match=r"the ROI has shape \(39, 40\)"):
+        coordinate_check(y, x, roi=selected[1:])
+    with pytest.raises(InvalidArgumentError, match="the ROI has dtype int64"):
+        coordinate_check(y, x, roi=selected * 2)
+
+
+@pytest.mark.parametrize("of", [np.uint8, np.int8, np.uint16, np.float16, np.float32, np.float64])
+def test_fields_of_small_numbers(of):
+    """They count as double precision; single precision stays."""
+    a, b, c = np.random.default_rng(2).integers(1, 120, (3, 4, 5)).astype(of)
+    known = (a > 40) & (b > 40)
+    for function in (
+        lambda y, x: apply_correction(y, x, 30, True),
+        lambda y, x: apply_correction(y, x, 30, True, forward=False),
+        lambda y, x: center_shifts(c, y, x, 5, y),
+        magnitude,
+        divergence,
+        curl_2d,
+    ):
+        wide = np.float32 if of is np.float32 else np.float64
+        found, expected = function(a, b), function(a.astype(wide), b.astype(wide))
+        np.testing.assert_array_equal(found, expected)
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        y, x = (np.where(known, each, np.nan) for each in (a.astype(wide), b.astype(wide)))
+        masked = function(*(np.ma.masked_array(each, ~known) for each in (a, b)))
+        np.testing.assert_array_equal(masked, function(y, x))
+        assert np.isnan(masked).any()
+        assert np.asarray(masked).dtype == np.asarray(found).dtype
+
+
 def test_the_curl_for_every_angle():
     rng = np.random.default_rng(4)
     y, x = rng.normal(size=(2, 6, 7))

@@ -15,13 +15,13 @@ from framefold.common._booleans import boolean
 from framefold.common._dtypes import as_dtype
 from framefold.common._integers import whole
 from framefold.common._paths import path_text
+from framefold.common._roi import roi_mask
 from framefold.common._telling import tell
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset.base import DataSet
 from framefold.run.progress import progress_reporter
-from framefold.run.roi import roi_mask
 from framefold.warnings import MissingFramesWarning
 
 

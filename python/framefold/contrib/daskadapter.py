@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._roi import roi_mask
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
 from framefold.common.udf import CUDA, NUMPY, SPARSE_COO, SPARSE_DOK, SPARSE_GCXS
@@ -21,7 +22,6 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.dask import DaskDataSet
 from framefold.run.plan import plan_run
-from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from framefold.common._roi import roi_mask
 from framefold.common.buffers import About, BufferWrapper
 from framefold.exceptions import UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.plan import plan_run
 from framefold.run.results import UDFResults
-from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 from framefold.udf.engine.bridge import Bridge
 from framefold.udf.engine.declarations import declared_buffers, preferred_dtype

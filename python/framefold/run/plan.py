@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._items import has_items, in_order, listed
+from framefold.common._roi import roi_mask
 from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.cores import available_cores
@@ -20,7 +21,6 @@ from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, Unsupp
 from framefold.io.dataset.base import DataSet
 from framefold.run.placing import assign_formats, resident_of
 from framefold.run.results import UDFResultDict
-from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 from framefold.udf.engine.changes import HandedOut, ParameterChange, Version, own_values
 from framefold.udf.engine.native import (

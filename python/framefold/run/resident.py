@@ -9,13 +9,13 @@ import numpy as np
 from framefold.arrays.cuda.placement import INSTALL, Workers, find_workers, picked
 from framefold.arrays.cuda.resident import Resident
 from framefold.common._integers import whole
+from framefold.common._roi import roi_mask
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import CUPY
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
 from framefold.io.corrections.corrset import CorrectionSet
 from framefold.run.plan import Run, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
-from framefold.run.roi import roi_mask
 from framefold.run.steps import ResultGenerator
 from framefold.udf.base import UDF
 from framefold.utils import devices as system

@@ -1,7 +1,8 @@
 """Vector fields on a scan: shifts, corrections, derivatives, and corrections guessed from them.
 
 All functions take the two components separately, y first, as arrays of the same shape; those
-that differentiate need two axes of at least two positions each.
+that differentiate need two axes of at least two positions each. Integers and half precision count
+as float64, and masked elements as NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
+from framefold.common._masked import has_masked, masked_in
 from framefold.common._numbers import number
+from framefold.common._roi import roi_mask
 from framefold.common.sparse import to_dense
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
@@ -60,21 +63,22 @@ def guess_corrections(
     Parameters
     ----------
     y_centers, x_centers
-        Centre of mass for each position of the scan, two-dimensional. Positions that are NaN,
-        or next to one, are left out.
+        Centre of mass for each position of the scan, two-dimensional. Positions that are NaN or
+        masked, or next to one that is, are left out.
     roi
-        The positions to consider: a boolean array of the shape of the scan, or slices. All but
-        the last row and column if None.
+        The positions to consider: a boolean array of the shape of the scan, or one of zeros and
+        ones, or slices. All but the last row and column if None.
 
     Raises
     ------
     InvalidArgumentError
-        If the input is not two-dimensional, or nothing is left to consider.
+        If the input is not two-dimensional, ``roi`` does not fit it, or nothing is left to
+        consider.
     """
     y, x = _components(y_centers, x_centers)
-    selection: Any = INNER if roi is None else roi
+    selection = _selected(roi, y.shape)
     known = np.isfinite(y[selection]) & np.isfinite(x[selection])
-    curls = coordinate_check(y, x, roi)
+    curls = coordinate_check(y, x, selection)
     # Half a turn later the curl is the same but for its sign.
     straight, flipped = curls[0][:180], curls[1][:180]
     flip_y = bool(np.min(flipped) < np.min(straight))
@@ -110,7 +114,7 @@ def coordinate_check(
         ``flip_y=False`` and ``flip_y=True``.
     """
     y, x = _components(y_centers, x_centers)
-    selection: Any = INNER if roi is None else roi
+    selection = _selected(roi, y.shape)
     angles = np.deg2rad(np.arange(360))
     both = []
     for flipped_y in (y, -y):
@@ -156,11 +160,11 @@ def center_shifts(
     y, x : numpy.ndarray
         In pixels; 0 where the sum is 0.
     """
-    total = np.asarray(img_sum)
+    total = _floats(img_sum)
     filled = total != 0
     divisor = np.where(filled, total, 1)
-    y = np.where(filled, np.asarray(img_y) / divisor - np.asarray(ref_y), 0)
-    x = np.where(filled, np.asarray(img_x) / divisor - np.asarray(ref_x), 0)
+    y = np.where(filled, _floats(img_y) / divisor - _floats(ref_y), 0)
+    x = np.where(filled, _floats(img_x) / divisor - _floats(ref_x), 0)
     return y, x
 
 
@@ -235,7 +239,7 @@ def apply_correction(
     forward
         False for the way back, from the scan to the detector.
     """
-    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    y, x = _floats(y_centers), _floats(x_centers)
     flip_y, forward = boolean("flip_y", flip_y), boolean("forward", forward)
     rotation = number("scan_rotation", scan_rotation, unit="degrees")
     angle = np.deg2rad(rotation if forward else -rotation)
@@ -264,7 +268,7 @@ def curl_2d(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
 
 def magnitude(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
     """The length of each vector."""
-    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    y, x = _floats(y_centers), _floats(x_centers)
     if y.dtype.kind == "c" or x.dtype.kind == "c":
         length: Array = np.sqrt(y * y + x * x)
         return length
@@ -274,7 +278,7 @@ def magnitude(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
 
 def _components(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> tuple[Array, Array]:
     """Both as arrays that can be differentiated along two axes."""
-    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    y, x = _floats(y_centers), _floats(x_centers)
     if y.shape != x.shape:
         raise InvalidArgumentError(
             f"the components of the field have different shapes, {y.shape} and {x.shape}"
@@ -285,3 +289,17 @@ def _components(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> tuple[Arr
             f"two positions each"
         )
     return y, x
+
+
+def _floats(values: npt.ArrayLike) -> Array:
+    """An array that neither wraps around nor rounds to half precision; NaN where it is masked."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fc" or array.dtype == np.float16:
+        array = array.astype(np.result_type(array.dtype, np.float64))
+    return np.where(masked_in(values), np.nan, array) if has_masked(values) else array
+
+
+def _selected(roi: Selection | None, nav: tuple[int, ...]) -> Any:
+    """The positions to consider, as an index."""
+    mask = roi_mask(roi, nav)
+    return INNER if mask is None else mask

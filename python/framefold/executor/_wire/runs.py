@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from framefold import _engine
+from framefold.common._roi import packed_roi
 from framefold.exceptions import UnsupportedError
 from framefold.executor._wire import code
 from framefold.executor._wire.failures import cannot_be_sent
 from framefold.executor._wire.pickles import packed
 from framefold.run.plan import Run, plan_run
-from framefold.run.roi import packed_roi
 from framefold.udf.engine.changes import Version, Versions
 
 if TYPE_CHECKING:
