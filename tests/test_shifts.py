@@ -94,6 +94,24 @@ def open_as(ctx, data, form, **options):
     return ctx.load("memory", data=data, sig_dims=2, **options)
 
 
+class OwnTiles(ff.CoMUDF):
+    def process_tile(self, tile):  # in Python
+        super().process_tile(tile)
+
+
+@pytest.mark.parametrize(("cls", "r"), [(ff.CoMUDF, 6), (OwnTiles, 6), (ff.CoMUDF, 0)])
+def test_centres_in_python_follow_what_another_function_finds(anywhere, cls, r):
+    dtype = "complex64" if cls is ff.CoMUDF and r else "uint16"
+    dataset = open_as(anywhere, counts(dtype), "dense", num_partitions=3)
+    com = ff.CoMUDF(cy=8, cx=11)
+    shifts = np.round(anywhere.run_udf(dataset, com)["raw_shifts"].data.real)
+    expected = anywhere.run_udf(dataset, cls(cy=8, cx=11, r=r, ri=-1, shifts=shifts))
+    found = ff.from_result(com, "raw_shifts", lambda shifts: np.round(shifts.real))
+    udf = cls(cy=8, cx=11, r=r, ri=-1, shifts=found)
+    for name, buffer in anywhere.run_udf(dataset, udf).items():
+        assert buffer.data.tobytes() == expected[name].data.tobytes(), name
+
+
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("use_sparse", [False, True])
 @pytest.mark.parametrize("selected", [False, True])

@@ -172,7 +172,7 @@ class Passes:
         """An object that stands in for one that waits for values."""
         stand_in = twin(udf)
         values = {key: self._value(reference) for key, reference in _needs(udf).items()}
-        stand_in._kwargs = {**udf._kwargs, **values}
+        stand_in._kwargs = udf._changed(values)
         stand_in.params = UDFData("parameter", stand_in._kwargs)
         return stand_in
 

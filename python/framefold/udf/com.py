@@ -193,7 +193,7 @@ class CoMUDF(UDF):
         _regression(com_params.regression)
         shifts = com_params.shifts if shifts is None else shifts
         if isinstance(shifts, FromResult):
-            # By itself, so that a value takes its place.
+            # By itself, where it is looked for; the value that takes its place joins the others.
             super().__init__(com_params=com_params._replace(shifts=None), shifts=shifts)
         else:
             super().__init__(com_params=com_params._replace(shifts=whole(shifts)))
@@ -250,8 +250,7 @@ class CoMUDF(UDF):
 
     def _shifts(self) -> npt.NDArray[np.float64] | None:
         """The ``shifts``, or None."""
-        # By itself only where a value has taken the place of a reference.
-        shifts = self._kwargs.get("shifts", self.params.com_params.shifts)
+        shifts = self.params.com_params.shifts
         return None if shifts is None else as_shifts(type(self).__name__, whole(shifts), 2)
 
     def _shifts_of_frames(self) -> npt.NDArray[np.float64]:
