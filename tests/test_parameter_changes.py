@@ -305,6 +305,29 @@ def test_names_are_those_of_with_params():
         np.testing.assert_array_equal(found[change.first_frame :], near[change.first_frame :])
 
 
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_what_the_constructor_makes_of_new_values(executor):
+    """Shifts for each position become AUX data, of which each frame sees its own."""
+
+    def masks():
+        return np.arange(20, dtype=np.float32).reshape((1, 4, 5))
+
+    shifts = np.random.default_rng(1).integers(-2, 3, (N, 2))
+    with context(executor) as ctx:
+        udf = ff.ApplyMasksUDF(masks, backends=("numpy",), shifts=np.zeros((N, 2), int))
+        with ctx.run_udf_iter(dataset=load(ctx), udf=udf) as steps:
+            next(steps)
+            steps.update(udf, shifts=shifts)
+            *_, results = steps
+        (change,) = results.changes
+        assert change.parameters["shifts"] is not shifts
+        np.testing.assert_array_equal(change.parameters["shifts"], shifts)
+        shifts[: change.first_frame] = 0
+        again = ff.ApplyMasksUDF(masks, backends=("numpy",), shifts=shifts)
+        expected = ctx.run_udf(dataset=load(ctx), udf=again)["intensity"].data
+        np.testing.assert_array_equal(results[0]["intensity"].data, expected)
+
+
 def test_misuse():
     with context("inline") as ctx:
         udf, native = Weighted(), ff.SumUDF()

@@ -427,10 +427,10 @@ class Run:
                 assert bridge is not None
                 kwargs = kwargs_of(recipe, new)
                 copy = recipe.new_for_partition(kwargs, None, None)
-                copy._kwargs = kwargs
+                was, own = recipe._kwargs, copy._kwargs
+                differs = {k: own.get(k, v) for k, v in kwargs.items() if v is not was.get(k, made)}
+                copy._kwargs = {**kwargs, **differs}  # new values as the constructor made them
                 refuse_references([copy])
-                before = recipe._kwargs
-                differs = {k: v for k, v in kwargs.items() if v is not before.get(k, made)}
                 version = Version(handed_out.end, copy, bridge.laid_out_aux(copy), differs)
                 made.append((number, bridge, version, bridge.compiled_with(version)))
             for number, bridge, version, code in made:
