@@ -33,6 +33,18 @@ def test_the_sum_of_all_frames_and_of_some(ctx: ff.Context, dataset: Any, data: 
     np.testing.assert_array_equal(result.intensity.raw_data, data[roi].sum(axis=0))
 
 
+def test_results_are_not_changed_in_place(ctx: ff.Context, dataset: Any) -> None:
+    result = ctx.run(ctx.create_sum_analysis(dataset)).intensity
+    before = result.raw_data.copy()
+    changed: Any = result
+    changed += 1
+    assert type(changed) is np.ndarray
+    np.testing.assert_array_equal(changed, before + 1)
+    np.testing.assert_array_equal(result, before)
+    with pytest.raises(TypeError, match=r"out=np\.array\(result\)"):
+        np.add(before, 1, out=result)
+
+
 def test_one_frame_as_it_is(ctx: ff.Context, dataset: Any, data: Any) -> None:
     result = ctx.run(ctx.create_pick_analysis(dataset=dataset, x=5, y=2))
     assert len(result) == 2

@@ -156,6 +156,15 @@ def test_results_are_not_changed_in_place(result):
         np.add(before, 1, out=result["image"])
 
 
+def test_results_are_as_true_as_arrays(ctx):
+    dark = ctx.load("memory", data=np.zeros((2, 1, 1), np.float32), sig_dims=2)
+    assert not ctx.run_udf(dark, ff.SumUDF())["intensity"]
+    assert ctx.run_udf(dark, ff.StdDevUDF())["num_frames"]
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(ctx.run_udf(dark, ff.SumSigUDF())["intensity"])
+    assert not ctx.run(ctx.create_sum_analysis(dark)).intensity_lin
+
+
 @pytest.mark.parametrize("executor", ["inline", "delayed"])
 @pytest.mark.parametrize("sync_offset", [0, 2])
 @pytest.mark.parametrize("roi", [None, np.s_[1:, 1:3]])

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from framefold.common._like_arrays import LikeArray
 
 __all__ = ["AnalysisResult", "AnalysisResultSet"]
 
 
-class AnalysisResult(NDArrayOperatorsMixin):
+class AnalysisResult(LikeArray):
     """One result of an analysis; can be used wherever an array can.
 
     Operators, functions of NumPy, indices and attributes such as ``shape`` and ``max`` are those
@@ -74,10 +75,6 @@ class AnalysisResult(NDArrayOperatorsMixin):
     ) -> npt.NDArray[Any]:
         return np.array(self.raw_data, dtype=dtype, copy=copy)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        arrays = (np.asarray(x) if isinstance(x, AnalysisResult) else x for x in inputs)
-        return getattr(ufunc, method)(*arrays, **kwargs)
-
     def __getattr__(self, name: str) -> Any:
         # Not through self.raw_data: it is missing while copies and unpickled results are filled.
         if not name.startswith("_") and "raw_data" in self.__dict__:
@@ -95,9 +92,6 @@ class AnalysisResult(NDArrayOperatorsMixin):
 
     def __float__(self) -> float:
         return float(np.asarray(self.raw_data))
-
-    # Comparing gives arrays; in sets and dicts, a result is itself.
-    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"<AnalysisResult: {self.key}>"

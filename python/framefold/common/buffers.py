@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from framefold.common import _memory
 from framefold.common._aligned import empty_aligned, reshaped_view, zeros_aligned
@@ -24,6 +23,7 @@ from framefold.common._declared import (
     lengths,
 )
 from framefold.common._dtypes import as_dtype
+from framefold.common._like_arrays import LikeArray
 from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape, n_selected
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-class BufferWrapper(NDArrayOperatorsMixin):
+class BufferWrapper(LikeArray):
     """One result of a run; can be used wherever an array can.
 
     What is computed from it, as in ``result + 1`` or ``result == 0``, is a plain array.
@@ -433,19 +433,6 @@ class BufferWrapper(NDArrayOperatorsMixin):
             return data.astype(dtype)
         return data.copy() if copy else data
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        outputs = kwargs.get("out", ())
-        if any(isinstance(output, BufferWrapper) for output in outputs):
-            raise TypeError(
-                "results of a run are not changed in place; write to an array of your own: "
-                "out=np.array(result)"
-            )
-        arrays = (np.asarray(each) if isinstance(each, BufferWrapper) else each for each in inputs)
-        return getattr(ufunc, method)(*arrays, **kwargs)
-
-    # Equal results are not the same result.
-    __hash__ = object.__hash__
-
     def __getitem__(self, key: Any) -> Any:
         return self.data[key]
 
@@ -484,16 +471,6 @@ class BufferWrapper(NDArrayOperatorsMixin):
     def _state(self) -> str:
         """What else there is to say of it."""
         return "" if self.has_data() else ", no data"
-
-
-def _not_in_place(self: BufferWrapper, other: Any) -> Any:
-    """``result += 1`` is ``result = result + 1``: a new array, as of numbers and tuples."""
-    return NotImplemented
-
-
-_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
-for _operator in _OPERATORS.split():
-    setattr(BufferWrapper, f"__i{_operator}__", _not_in_place)
 
 
 def _no_value(dtype: np.dtype[Any]) -> Any:

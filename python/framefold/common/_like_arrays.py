@@ -1,0 +1,40 @@
+"""What can be used wherever an array can, and is not changed in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+
+class LikeArray(NDArrayOperatorsMixin):
+    """A result: operators, functions of NumPy and its truth are those of the array it holds.
+
+    Derived classes have an ``__array__``. What is computed from it is a plain array.
+    """
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(output, LikeArray) for output in kwargs.get("out", ())):
+            raise TypeError(
+                "results of a run are not changed in place; write to an array of your own: "
+                "out=np.array(result)"
+            )
+        arrays = (np.asarray(each) if isinstance(each, LikeArray) else each for each in inputs)
+        return getattr(ufunc, method)(*arrays, **kwargs)
+
+    def __bool__(self) -> bool:
+        return bool(np.asarray(self))
+
+    # Equal results are not the same result.
+    __hash__ = object.__hash__
+
+
+def _not_in_place(self: LikeArray, other: Any) -> Any:
+    """``result += 1`` is ``result = result + 1``: a new array, as of numbers and tuples."""
+    return NotImplemented
+
+
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+for _operator in _OPERATORS.split():
+    setattr(LikeArray, f"__i{_operator}__", _not_in_place)
