@@ -11,7 +11,8 @@ from framefold import utils
 from framefold.common import math
 from framefold.common import numba as helpers
 from framefold.common.numba.indices import numba_unravel_index_single
-from framefold.exceptions import InvalidArgumentError
+from framefold.corrections import coordinates
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 from framefold.masks import circular
 from framefold.udf.com import apply_correction
 from framefold.utils import generate
@@ -48,11 +49,28 @@ def test_angles_of_numpy_count_as_those_of_python(of):
         lambda angle: apply_correction(y, x, angle, flip_y=True),
         lambda angle: apply_correction(y, x, angle, flip_y=True, forward=False),
         lambda angle: generate.hologram_frame(amp, phi, f_angle=angle),
+        coordinates.rotate,
+        coordinates.rotate_deg,
     ):
         np.testing.assert_array_equal(turn(of(30)), turn(30.0))
     for what, turn in (("degrees", utils.rotate_deg), ("the angle", utils.rotate_rad)):
         with pytest.raises(InvalidArgumentError, match=f"{what}.* masked"):
             turn(y, x, np.ma.masked)
+    for turn in (coordinates.rotate, coordinates.rotate_deg):
+        with pytest.raises(ArgumentTypeError, match="expected a number"):
+            turn(np.ma.masked)
+
+
+@pytest.mark.parametrize("of", [np.uint8, np.int16, np.float16])
+def test_small_numbers_that_are_turned_and_squared(of):
+    y, x = of(3), np.array([5, 100], of)
+    found = utils.rotate_precalc(y, x, 0, 1)
+    np.testing.assert_array_equal(np.stack(found), [[5, 100], [-3, -3]])
+    assert all(each.dtype.itemsize == 8 for each in found)
+    assert utils.rotate_precalc(np.float32(3), np.float32(5), 0.5, 0.5)[0].dtype == np.float32
+    amp, phi = np.full((4, 4), 200, of), np.full((4, 4), 3, of)
+    expected = generate.hologram_frame(amp.astype(float), phi.astype(float))
+    np.testing.assert_array_equal(generate.hologram_frame(amp, phi), expected)
 
 
 @pytest.mark.parametrize("of", [np.uint8, np.int8, np.int16, np.uint64, np.float16])

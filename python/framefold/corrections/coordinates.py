@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._numbers import number
 from framefold.exceptions import InvalidArgumentError
 
 __all__ = [
@@ -39,13 +40,14 @@ def rotate(radians: float) -> Matrix:
 
     ``(0, 1)`` becomes ``(sin(radians), cos(radians))``: clockwise, where y points down.
     """
+    radians = number("radians", radians)
     sin, cos = np.sin(radians), np.cos(radians)
     return np.array([[cos, sin], [-sin, cos]], dtype=np.float64)
 
 
 def rotate_deg(degrees: float) -> Matrix:
     """As :func:`rotate`, by an angle in degrees."""
-    return rotate(np.pi / 180 * degrees)
+    return rotate(np.pi / 180 * number("degrees", degrees))
 
 
 def flip_y() -> Matrix:

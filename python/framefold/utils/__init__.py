@@ -68,6 +68,7 @@ def rotate_deg(y: Any, x: Any, degrees: float) -> tuple[Any, Any]:
 
 def rotate_precalc(y: Any, x: Any, cos_angle: float, sin_angle: float) -> tuple[Any, Any]:
     """As :func:`rotate_rad`, with cosine and sine of the angle."""
+    y, x = _wide("y", y), _wide("x", x)
     return y * cos_angle + x * sin_angle, x * cos_angle - y * sin_angle
 
 

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._booleans import boolean
-from framefold.common._masked import refuse_masked
 from framefold.common._numbers import number
 from framefold.common.math import prod
 from framefold.common.optional import require
 from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
-from framefold.utils import frame_peaks
+from framefold.utils import _wide, frame_peaks
 
 #: How often to start again before giving up to place pixels.
 ATTEMPTS = 100
@@ -126,8 +125,7 @@ def hologram_frame(
     .. [1] M. Lehmann, H. Lichte: Tutorial on Off-Axis Electron Holography. Microscopy and
        Microanalysis 8 (2002), 447-466. https://doi.org/10.1017/S1431927602020147
     """
-    refuse_masked("amplitude and phase", [amp, phi])
-    amplitude, phase = np.asarray(amp), np.asarray(phi)
+    amplitude, phase = _wide("the amplitude", amp), _wide("the phase", phi)
     if amplitude.ndim != 2 or amplitude.shape != phase.shape:
         raise InvalidArgumentError(
             f"amplitude and phase have shapes {amplitude.shape} and {phase.shape}, "
@@ -140,7 +138,7 @@ def hologram_frame(
     fringes = 2 * visibility * amplitude * np.cos(carrier - phase)
     hologram: npt.NDArray[np.float64] = counts / 2 * (1 + amplitude**2 + fringes)
     if poisson_noise:
-        event = poisson_noise * counts
+        event = number("poisson_noise", poisson_noise) * counts
         events = np.random.default_rng().poisson(hologram / event)
         hologram = events.astype(np.float64) * event
     if gaussian_noise:
