@@ -352,6 +352,8 @@ def test_wrong_arguments_of_load(ctx, tmp_path, data):
         ctx.open(tmp_path)
     with pytest.raises(InvalidArgumentError, match=r"takes one path.*load\('mib', path\)"):
         ctx.load("raw")
+    with pytest.raises(InvalidArgumentError, match=r"got 'a\.hdr' and path='b\.hdr'; pass one"):
+        ctx.load("mib", "a.hdr", path="b.hdr")
 
 
 def test_wrong_arrays(ctx):

@@ -55,6 +55,11 @@ def _load_as(
         raise InvalidArgumentError(
             f"load({filetype!r}, …) got both a path and files; pass the list of files alone"
         )
+    if given[0] is not None and args:
+        raise InvalidArgumentError(
+            f"load({filetype!r}, …) got {args[0]!r} and path={given[0]!r}; pass one path, first or "
+            f"by its name, and with path=… all others by name"
+        )
     args = (*(value for value in given if value is not None), *args)
     if not args:
         raise InvalidArgumentError(
