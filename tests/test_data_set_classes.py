@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold import _engine
-from framefold.exceptions import FramefoldError, InvalidArgumentError
+from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io import dataset as data_sets
 from framefold.io.dataset._file import CLASSES, FileDataSet
 from framefold.io.dataset._opening import of_format
@@ -99,6 +100,14 @@ def test_there_is_a_class_of_each_format_it_names():
     assert issubclass(StackedDMDataSet, DMDataSet)
     with pytest.raises(InvalidArgumentError, match="no file type 'nothing'"):
         data_sets.get_dataset_cls("nothing")
+
+
+@pytest.mark.parametrize("files", ["scan.dm4", b"scan.dm4", Path("scan.dm4"), 3])
+def test_stacks_are_lists_of_files(files):
+    with pytest.raises(ArgumentTypeError, match=r"files is .*, expected a list of paths"):
+        StackedDMDataSet(files)
+    with pytest.raises(ArgumentTypeError, match="of type set; pass a tuple or a list"):
+        StackedDMDataSet({files})
 
 
 @pytest.mark.parametrize("filetype", ["raw", "npy", "mib"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from os.path import abspath, isfile
 from typing import Any, ClassVar, NamedTuple
 
 from framefold import _engine
+from framefold.common._items import in_order, listed
 from framefold.common._paths import path_text
 from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
@@ -137,7 +138,8 @@ class FileDataSet(DataSet):
         if options.get(first) is None:
             raise ArgumentTypeError(f"{type(self).__name__}(…) takes {first}, got none")
         path = options.pop(first)
-        engine, how = open_files(self.filetype, list(path) if first == "files" else path, options)
+        path = _several(path) if first == "files" else path
+        engine, how = open_files(self.filetype, path, options)
         super().__init__(engine)
         self._opened_with = how
         turned = self.orient(**turn) if turn else self
@@ -240,6 +242,13 @@ def open_files(
         del engine
         raise
     return engine, (filetype, abspath(name), options)
+
+
+def _several(files: Any) -> list[Any]:
+    """A list of paths; a text is one, not a list of letters."""
+    if isinstance(files, str | bytes | PathLike) or not isinstance(files, Iterable):
+        raise ArgumentTypeError(f"files is {files!r}, expected a list of paths")
+    return listed("files", in_order("files", files))
 
 
 def _without_former(filetype: str, options: dict[str, Any]) -> dict[str, Any]:
