@@ -120,6 +120,20 @@ def test_corrections_of_the_data_set_are_applied(ctx, data):
     assert np.array_equal(part.get_macrotile("uint16")[0], data[0, 0])
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", ">c8", "uint16", "float64"])
+def test_tiles_of_complex_frames_are_complex(ctx, dtype):
+    data = np.arange(48).reshape((2, 3, 2, 4)).astype(dtype)
+    data[1] *= 1 - 2j if data.dtype.kind == "c" else 2
+    expected = {"complex128": "complex128", "uint16": "float32", "float64": "float32"}
+    dtype = np.dtype(expected.get(dtype, "complex64"))
+    for part in ctx.load("memory", data=data, sig_dims=2).get_partitions():
+        whole = part.get_macrotile()
+        tiles = np.concatenate(list(part.get_tiles()))
+        assert whole.dtype == tiles.dtype == dtype
+        np.testing.assert_array_equal(whole, data.reshape((6, 2, 4))[part.slice.get(nav_only=True)])
+        np.testing.assert_array_equal(tiles, whole)
+
+
 @POSITIONS_WITHOUT_DATA
 @FRAMES_LEFT_OVER
 def test_positions_without_a_frame_are_said(ctx, data):

@@ -268,7 +268,7 @@ class Partition:
     def get_tiles(
         self,
         tiling_scheme: TilingScheme | None = None,
-        dest_dtype: npt.DTypeLike = "float32",
+        dest_dtype: npt.DTypeLike | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
     ) -> Iterator[DataTile]:
         """Read it, tile by tile; no more than 32 MiB of pixels, or one frame, at a time.
@@ -278,7 +278,8 @@ class Partition:
         tiling_scheme
             How it is cut; whole frames, about 1 MiB of them, if None.
         dest_dtype
-            The dtype of tiles.
+            The dtype of tiles. If None, float32, and for complex pixels complex64, or complex128
+            where they are.
         roi
             Boolean, of shape ``nav``: which frames to read; all if None.
 
@@ -294,7 +295,7 @@ class Partition:
             If a frame or the frames of a tile take more than 1 GiB, or there is no memory for them.
         """
         sig = tuple(self._dataset.shape.sig)
-        dtype = np.dtype(dest_dtype)
+        dtype = self._dtype_of_tiles(dest_dtype)
         frame_bytes = prod(sig) * max(dtype.itemsize, self.dtype.itemsize)
         scheme = tiling_scheme
         if scheme is None:
@@ -334,13 +335,13 @@ class Partition:
 
     def get_macrotile(
         self,
-        dest_dtype: npt.DTypeLike = "float32",
+        dest_dtype: npt.DTypeLike | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
     ) -> DataTile:
         """All of it in one array, shape ``(frames, *sig)``; parameters as for :meth:`get_tiles`."""
         sig = tuple(self._dataset.shape.sig)
         positions = self._positions(roi)
-        frames = np.empty((len(positions), *sig), dtype=dest_dtype)
+        frames = np.empty((len(positions), *sig), dtype=self._dtype_of_tiles(dest_dtype))
         begin = 0
         for tile in self.get_tiles(None, dest_dtype, roi):
             frames[begin : begin + len(tile)] = tile
@@ -348,6 +349,11 @@ class Partition:
         start = self._start if roi is None else int(np.count_nonzero(np.ravel(roi)[: self._start]))
         origin = (start, *(0 for _ in sig))
         return DataTile.of(frames, Slice(origin, Shape(frames.shape, sig_dims=len(sig))), 0)
+
+    def _dtype_of_tiles(self, asked: npt.DTypeLike | None) -> np.dtype[Any]:
+        if asked is None and self.dtype.kind == "c":
+            return np.result_type(self.dtype, np.complex64)  # in native byte order
+        return np.dtype("float32" if asked is None else asked)
 
     def _positions(self, roi: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.intp]:
         """Flat positions of the frames that there are."""
