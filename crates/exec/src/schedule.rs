@@ -392,15 +392,15 @@ impl<R, E> Schedule<R, E> {
     }
 
     /// A partition was stopped, as the run is to end: that is what becomes of it, unless something
-    /// else has gone wrong.
+    /// else has gone wrong. One that is not needed, as one before it failed, ends nothing.
     pub fn stopped(&mut self, index: usize, error: E) -> Option<E> {
-        match self.failed.pop_first() {
-            Some((_, first)) => {
-                self.fail(first);
-                Some(error)
-            }
-            None => self.failed(index, error),
+        if index < self.limit
+            && let Some((_, first)) = self.failed.pop_first()
+        {
+            self.fail(first);
+            return Some(error);
         }
+        self.failed(index, error)
     }
 
     /// Something went wrong with the run: it ends with the next question. The first time counts.

@@ -5,8 +5,8 @@ use framefold_core::{
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
 use framefold_exec::{
-    Cancel, Driver, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent,
-    WAITING, Worker, run,
+    Cancel, Driver, Event, Executor, Observer, PartialResult, Plan, PlanOptions, Results,
+    RunOptions, Silent, WAITING, Worker, WorkerScope, run,
 };
 use framefold_kernels::Sum;
 use framefold_testkit::{MemoryOptions, MemorySource};
@@ -375,4 +375,62 @@ fn results_that_fit_no_memory_are_refused() {
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default())];
     let error = Plan::try_new(&dataset, udfs, None, &PlanOptions::default()).err().unwrap();
     assert!(error.to_string().contains("is the mask of positions with data"), "{error}");
+}
+
+/// Of three partitions that are processed at once, the second fails, the third is stopped then, and the first goes
+/// on after that.
+#[derive(Default)]
+struct Overlapping {
+    begun: AtomicUsize,
+    ended_threads: AtomicUsize,
+}
+
+fn wait_for(count: &AtomicUsize, expected: usize) {
+    while count.load(Ordering::SeqCst) < expected {
+        std::thread::yield_now();
+    }
+}
+
+impl Overlapping {
+    fn process(&self, partition: usize) -> Result<()> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        wait_for(&self.begun, 3);
+        match partition {
+            0 => wait_for(&self.ended_threads, 2),
+            1 => return Err(Error::user_code("failed")),
+            _ => {
+                wait_for(&self.ended_threads, 1);
+                return Err(Error::cancelled());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WorkerScope for Overlapping {
+    fn thread(&self, work: &mut dyn FnMut()) {
+        work();
+        self.ended_threads.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn partition(
+        &self,
+        _: usize,
+        work: &mut dyn FnMut() -> Result<PartialResult>,
+    ) -> Result<PartialResult> {
+        let partial = work()?;
+        self.process(partial.partition)?;
+        Ok(partial)
+    }
+}
+
+#[test]
+fn an_error_waits_for_partitions_before_it_whatever_is_stopped_meanwhile() {
+    let scope: Arc<dyn WorkerScope> = Arc::new(Overlapping::default());
+    let plan = plan_of(Troubled::new(Trouble::None, &[]), 3);
+    let executor = Executor::Threads(NonZeroUsize::new(3));
+    let mut driver = Driver::try_new(&plan, executor, Cancel::new(), Some(scope), None).unwrap();
+    let error = driver.run(&mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UserCode, "{error}");
+    assert_eq!(driver.results().n_merged(), 1, "the first partition is merged");
 }

@@ -225,6 +225,11 @@ impl Host {
         self.asleep = false;
         let at = self.random.below(self.taken.len());
         let index = self.taken.swap_remove(at);
+        // Workers stop what is not needed any more, as one before it failed.
+        if self.failures.range(..index).next().is_some() && self.random.below(2) == 0 {
+            self.schedule.stopped(index, index);
+            return;
+        }
         match self.random.below(4) {
             0 => {
                 self.n_failing -= 1;
@@ -392,6 +397,18 @@ fn what_was_stopped_does_not_hide_what_went_wrong() {
     let mut schedule = Schedule::<(), &str>::new(0..4, 4);
     schedule.stopped(0, "stopped");
     assert_eq!(schedule.next_step(), Next::Failed("stopped"));
+}
+
+#[test]
+fn what_is_stopped_as_another_failed_does_not_end_those_before_it() {
+    let mut schedule = Schedule::<usize, &str>::new(0..4, 4);
+    assert_eq!(schedule.take_some(4), [0, 1, 2, 3]);
+    schedule.failed(1, "wrong");
+    assert_eq!(schedule.stopped(2, "stopped"), Some("stopped"));
+    assert_eq!(schedule.next_step(), Next::Wait);
+    schedule.finished(0, 0, 1, 1.0);
+    assert_eq!(schedule.next_step(), Next::Merge(0, 0));
+    assert_eq!(schedule.next_step(), Next::Failed("wrong"));
 }
 
 #[test]
