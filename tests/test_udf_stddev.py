@@ -6,10 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf.logsum import run_logsum
 from framefold.udf.stddev import StdDevUDF, consolidate_result, run_stddev
+from framefold.udf.sum import SumUDF
 from framefold.udf.sumsigudf import run_sumsig
 
 NAMES = ["var", "std", "mean", "varsum", "num_frames", "sum"]
@@ -71,6 +73,28 @@ def test_statistics(ctx, data, cls, with_roi, data_dtype, dtype, mean_dtype, var
         found = result[name].data
         assert found.dtype == ("i8" if name == "num_frames" else wanted), name
         np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_results_so_far_are_those_of_whole_frames(executor):
+    data = np.random.default_rng(3).integers(90, 110, (2000, 64, 64)).astype("uint16")
+    with shared(executor, cpus=2) as ctx:
+        dataset = ctx.load("memory", data=data, sig_dims=2)
+        udfs = [StdDevUDF(), SumUDF()]
+        assert "bands" in ctx.explain(dataset, udfs)
+        n_frames = []
+        with ctx.run_udf_iter(dataset, udfs) as steps:
+            for step in steps:
+                merged = data[step.damage.data]
+                n_frames.append(len(merged))
+                deviation, total = step
+                np.testing.assert_array_equal(total["intensity"].data, merged.sum(axis=0))
+                assert deviation["num_frames"].data[0] == len(merged)
+                np.testing.assert_allclose(deviation["mean"].data, merged.mean(axis=0), rtol=1e-6)
+                np.testing.assert_allclose(deviation["std"].data, merged.std(axis=0), rtol=1e-6)
+        assert n_frames == sorted(set(n_frames))
+        assert n_frames[-1] == 2000
+        assert len(n_frames) > 1
 
 
 def test_tiles_of_real_numbers_are_copied_once(data):

@@ -139,6 +139,9 @@ pub struct Driver {
 /// What is merged.
 struct Merging {
     results: Results,
+    /// The first bands of frames whose last one is not there: merged with it, so that the results are those of
+    /// whole frames at any time.
+    bands: Vec<PartialResult>,
     sink: Option<ToSink>,
     cancel: Cancel,
     started: bool,
@@ -208,7 +211,8 @@ impl Driver {
         self.advance(observer, false)
     }
 
-    /// Waits for the next partition and merges it; false if all were merged before.
+    /// Waits for the next partition and merges it, or for all those that are parts of the same frames; false if
+    /// all were merged before.
     ///
     /// # Errors
     /// As [`Driver::run`].
@@ -270,8 +274,9 @@ impl Driver {
         let complete = self.merging.is_complete();
         let closed = self.crew.take().map_or(Ok(()), |mut crew| crew.close(complete));
         if !complete {
-            // There is no more for it.
+            // There is no more for them.
             self.merging.sink = None;
+            self.merging.bands.clear();
         }
         closed
     }
@@ -295,7 +300,8 @@ impl Merging {
             }
         };
         let last_poll = Instant::now();
-        Ok(Merging { results, sink, cancel, started: false, in_progress: 0, last_poll })
+        let bands = Vec::new();
+        Ok(Merging { results, bands, sink, cancel, started: false, in_progress: 0, last_poll })
     }
 
     fn start(&mut self, observer: &mut dyn Observer) -> Result<()> {
@@ -328,11 +334,13 @@ impl Merging {
 
     fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
         let partition = partial.partition;
-        let (results, mut partial) = (&mut self.results, Some(partial));
-        observer.whole(&mut || match partial.take() {
-            Some(partial) => guarded(|| results.merge(partial)),
-            None => Err(Error::bug("a partition was to be merged twice")),
-        })?;
+        self.bands.push(partial);
+        if !self.results.plan().completes(partition) {
+            return Ok(());
+        }
+        let (results, bands) = (&mut self.results, &mut self.bands);
+        let mut merge = || bands.drain(..).try_for_each(|band| guarded(|| results.merge(band)));
+        observer.whole(&mut merge)?;
         if let Some(to) = &mut self.sink {
             let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());
             FinalRows::look_at_each(&to.rows, &frames, |rows| {
@@ -351,7 +359,7 @@ impl Merging {
 struct Step<'a> {
     merging: &'a mut Merging,
     observer: &'a mut dyn Observer,
-    /// Whether to return after one partition.
+    /// Whether to return after each merge.
     pause: bool,
 }
 

@@ -17,9 +17,9 @@ pub enum Event {
         /// The number of bytes of pixels that will be read, as stored in memory.
         bytes: u64,
     },
-    /// A partial result was merged: a partition, or the next frames of one.
+    /// Partial results were merged: a partition, the next frames of one, or all that are parts of the same frames.
     Merged {
-        /// The partition.
+        /// The partition, or the last one of them.
         partition: usize,
         /// The number of frames merged since the start.
         frames: usize,
@@ -46,8 +46,8 @@ pub trait Observer {
     /// Any error ends the run and is returned from it.
     fn poll(&mut self) -> Result<()>;
 
-    /// Calls `merge`, which takes one partition into the results of all UDFs, once: where what stops
-    /// a run could stop it in the middle, no result could be had.
+    /// Calls `merge`, which takes one partition, or all that are parts of the same frames, into the results of
+    /// all UDFs, once: where what stops a run could stop it in the middle, no result could be had.
     ///
     /// # Errors
     /// Those of `merge`; any other ends the run, too.

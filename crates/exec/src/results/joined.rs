@@ -46,7 +46,7 @@ impl Joined<'_> {
     fn add(&mut self, band: NativeArray, shape: &Shape) -> Result<()> {
         match self.decl.kind {
             BufferKind::Nav => Err(Error::bug("a nav buffer was computed from bands")),
-            // The same for all bands; the last one has seen the fewest frames so far.
+            // The same for all bands of the same frames.
             BufferKind::Single => {
                 self.array = Some(band);
                 Ok(())

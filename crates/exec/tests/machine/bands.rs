@@ -1,8 +1,11 @@
 //! Frames that are processed band by band give what whole ones give.
 
 use crate::differential::{EXECUTORS, bits, native, run_on};
-use framefold_core::{Corrections, DType, Dataset, NativeArray, Result, Roi, TypedVec, Udf};
-use framefold_exec::{Executor, Plan, PlanOptions, Results, Worker};
+use framefold_core::{Corrections, DType, Dataset, Error, NativeArray, Result, Roi, TypedVec, Udf};
+use framefold_exec::{
+    Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, Silent,
+    Worker,
+};
 use framefold_kernels::{Max, StdDev, Sum, SumSig};
 use framefold_testkit::oracle::{self, Frames};
 use framefold_testkit::{MemoryOptions, MemorySource};
@@ -96,4 +99,85 @@ fn frames_stay_whole_where_one_udf_needs_them() {
     udfs.push(Arc::new(SumSig));
     let plan = plan(&dataset().unwrap(), udfs, None).unwrap();
     assert!(!plan.explain().why_partitions.contains("bands"));
+}
+
+/// Eight runs of 250 frames whose pixels are all 1, in bands.
+fn ones() -> Arc<Plan> {
+    let frames = TypedVec::U16(vec![1; 2000 * 64 * 64]);
+    let frames = NativeArray::try_new(&[2000, 64, 64], frames).unwrap();
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    let dataset = Dataset::try_new(Arc::new(source), None, 0).unwrap();
+    let udfs: Vec<Arc<dyn Udf>> =
+        vec![Arc::new(Sum { dtype: DType::F64 }), Arc::new(StdDev::default())];
+    Arc::new(plan(&dataset, udfs, None).unwrap())
+}
+
+/// How many frames are in the results, which is what all pixels of their sum have to be.
+fn n_in(results: &Results) -> usize {
+    let snapshot = results.snapshot().unwrap();
+    let n = snapshot.valid.iter().filter(|&&valid| valid).count();
+    let sum = native(&snapshot.udfs[0].get("intensity").unwrap().array).unwrap();
+    assert!(sum.as_slice::<f64>().unwrap().iter().all(|&sum| sum == n as f64), "{n} frames");
+    n
+}
+
+#[test]
+fn steps_are_of_whole_frames() {
+    let plan = ones();
+    let expected: Vec<usize> =
+        (0..plan.n_partitions()).map(|index| plan.completed_by(index).end).collect();
+    let mut expected: Vec<usize> = expected.into_iter().filter(|&end| end > 0).collect();
+    expected.dedup();
+    for executor in EXECUTORS {
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
+        let mut found = Vec::new();
+        while driver.step(&mut Silent).unwrap() {
+            found.push(n_in(driver.results()));
+        }
+        assert_eq!(found, expected, "{executor:?}");
+    }
+}
+
+/// Checks what there is at each event.
+struct Looks;
+
+impl Observer for Looks {
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
+        if let Event::Merged { frames, .. } = *event {
+            assert_eq!(n_in(results), frames);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Processes so many partitions, and is stopped.
+struct Stopped(Arc<Plan>, usize);
+
+impl Crew for Stopped {
+    fn work(&mut self, host: &mut dyn Host) -> Result<()> {
+        let mut worker = Worker::try_new(&self.0)?;
+        for index in 0..self.1 {
+            assert!(host.merge(worker.run_partition(index, &mut || Ok(()))?, 0)?);
+        }
+        Err(Error::cancelled())
+    }
+
+    fn close(&mut self, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_has_results_of_whole_frames() {
+    let plan = ones();
+    for n in 0..7 {
+        let crew = Box::new(Stopped(plan.clone(), n));
+        let mut driver = Driver::with_crew(&plan, crew, Cancel::new(), None).unwrap();
+        driver.run(&mut Looks).unwrap_err();
+        assert_eq!(n_in(driver.results()), plan.completed_by(n).start);
+    }
 }
