@@ -1,4 +1,7 @@
-"""Detectors that follow the beam: shifts per position against NumPy and SciPy."""
+"""Detectors that follow the beam: shifts per position against NumPy and SciPy.
+
+Long because: masks and centres of mass are given the same shifts, over the same data.
+"""
 
 from __future__ import annotations
 
@@ -312,6 +315,42 @@ def test_positions_that_are_not_processed_need_no_shift(here):
         here.run_udf(data, com, roi=roi)
         with pytest.raises(InvalidArgumentError, match=r"expected (2 )?finite numbers"):
             here.run_udf(data, com)
+
+
+@pytest.mark.filterwarnings("ignore::framefold.warnings.DataSetWarning")
+@pytest.mark.filterwarnings("ignore::framefold.warnings.MissingFramesWarning")
+@pytest.mark.parametrize("region", [{}, {"r": 5}])
+def test_centres_of_positions_without_a_frame_need_no_shift(anywhere, region):
+    data = counts()
+    data[1, 2] = 0  # its centre is the reference point
+    shifts = whole_shifts().astype(np.float64)
+    for offset, missing in ((-5, np.arange(24) < 5), (5, np.arange(24) >= 19)):
+        missing = missing.reshape(NAV)
+        gaps = np.where(missing[..., np.newaxis], np.nan, shifts)
+        dataset = anywhere.load("memory", data=data, sig_dims=2, sync_offset=offset)
+        expected = anywhere.run_udf(dataset, ff.CoMUDF(shifts=shifts, **region))
+        found = anywhere.run_udf(dataset, ff.CoMUDF(shifts=gaps, **region))
+        kernel = anywhere.run_udf(dataset, ff.ReductionUDF("com", shifts=gaps, **region))
+        for name in ("raw_com", "raw_shifts", "field", "magnitude"):
+            values = found[name].data
+            np.testing.assert_array_equal(values, expected[name].data)
+            np.testing.assert_allclose(kernel[name].data, values, rtol=1e-5, atol=1e-5)
+            assert np.isnan(values[missing]).all()
+            assert np.isfinite(values[~missing]).all()
+
+
+@pytest.mark.parametrize("region", [{}, {"r": 5}])
+@pytest.mark.parametrize("value", [0, 3, np.nan])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_centres_of_frames_need_a_shift(here, region, value, form):
+    data = counts("float32")
+    data[1, 2] = value
+    gaps = whole_shifts().astype(np.float64)
+    gaps[1, 2] = np.nan
+    dataset = open_as(here, data, form)
+    for udf in (ff.CoMUDF(shifts=gaps, **region), ff.ReductionUDF("com", shifts=gaps, **region)):
+        with pytest.raises(InvalidArgumentError, match=r"position 8 .* expected finite numbers"):
+            here.run_udf(dataset, udf)
 
 
 def test_masks_that_are_not_finite_do_not_count_outside(here):

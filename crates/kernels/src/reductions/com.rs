@@ -157,6 +157,9 @@ impl Default for Com {
 /// The array in which raw centres travel, in double precision.
 const CENTRES: &str = "centres";
 
+/// That of a frame that there is not.
+const NO_CENTRE: [f64; 2] = [f64::NAN; 2];
+
 /// Parameters that have been checked against a data set.
 #[derive(Clone, Copy, Debug)]
 struct Geometry {
@@ -181,6 +184,14 @@ impl Centres {
         match *shifts.at(self.job.position(frame))? {
             [dy, dx] => Ok([cy + dy, cx + dx]),
             ref other => Err(Error::bug(format!("a shift {other:?} of a centre of mass"))),
+        }
+    }
+
+    /// Whether frames that are processed have one.
+    fn check(&self, mut frames: Range<usize>) -> Result<()> {
+        match self.shifts {
+            None => Ok(()),
+            Some(_) => frames.try_for_each(|frame| self.of(frame).map(drop)),
         }
     }
 }
@@ -420,6 +431,7 @@ impl<T: Mass> Accumulator for Worker<T> {
         let frames = T::view(tile.frames())?;
         let TilePosition { sig, in_partition, frames: numbers } = &tile.position;
         if !self.follows {
+            self.centres.check(numbers.clone())?;
             return self.add(frames, sig, in_partition.clone());
         }
         for (i, number) in numbers.clone().enumerate() {
@@ -448,6 +460,7 @@ impl<T: Mass> Accumulator for Worker<T> {
                 self.moments.add_tile(Simd::best(), entries, sums)?;
             }
         } else {
+            self.centres.check(position.frames.clone())?;
             self.moments.add_tile(Simd::best(), entries, &mut self.sums[which])?;
         }
         self.pixels = pixels;
@@ -460,7 +473,8 @@ impl<T: Mass> Accumulator for Worker<T> {
             let of = |sum: &<T::Sum as ColumnSum>::Moment| sum.over(sums.plain);
             centres.push(match (of(&sums.by_row), of(&sums.by_column)) {
                 (Some(y), Some(x)) => [y, x],
-                _ => self.centres.of(frame)?,
+                // Frames that never came need none, and others were looked at.
+                _ => self.centres.of(frame).unwrap_or(NO_CENTRE),
             });
         }
         let centres = centres.into_flattened();
@@ -506,8 +520,11 @@ impl Merged {
         let mut moved = Vec::new();
         if self.com.shifts.is_some() {
             memory::make_room(&mut moved, centres.len())?;
-            for frame in 0..centres.len() {
-                moved.push(self.centres_of_frames.of(frame)?);
+            for (frame, &[y, x]) in centres.iter().enumerate() {
+                // Positions that are not processed need none.
+                let is_missing = y.is_nan() && x.is_nan();
+                let of_frame = || self.centres_of_frames.of(frame);
+                moved.push(if is_missing { NO_CENTRE } else { of_frame()? });
             }
         }
         let to_scan = self.com.to_scan();
