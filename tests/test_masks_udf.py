@@ -252,6 +252,33 @@ def test_sums_off_the_native_kernel_are_rounded_once(cls, options, tileshape):
             np.testing.assert_allclose(found[:, 1:], exact, rtol=2**-23)
 
 
+@pytest.mark.parametrize("tileshape", [None, (2, 2, 5)])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(ApplyMasksUDF, {}), (ApplyMasksUDF, {"preferred_dtype": "c8"}), *OFF_THE_KERNEL],
+)
+def test_what_is_infinite_in_one_part_leaves_the_other(cls, options, is_sparse, tileshape):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    if "use_sparse" in options:
+        pytest.importorskip("sparse")
+    infinite, plain = np.full((3, 4, 5), 3 + 2j, "c8"), np.full((3, 4, 5), 3, "f4")
+    infinite[1, 0, 0], infinite[2, 3, 1] = complex(np.inf, 2), complex(3, -np.inf)
+    plain[1, 0, 0], plain[2, 3, 1] = np.inf, -np.inf
+    cases = [
+        (infinite, np.ones((4, 5), "f4"), [60 + 40j, complex(np.inf, 40), complex(60, -np.inf)])
+    ]
+    if options.get("preferred_dtype") != "c8":  # which makes frames complex
+        expected = [60 - 60j, complex(np.inf, -np.inf), complex(-np.inf, np.inf)]
+        cases.append((plain, np.full((4, 5), 1 - 1j, "c8"), expected))
+    for frames, mask, expected in cases:
+        data = scipy_sparse.csr_matrix(frames.reshape(3, -1)) if is_sparse else frames
+        shapes = {"nav_shape": (3,), "sig_shape": (4, 5)} if is_sparse else {"sig_dims": 2}
+        dataset = CTX.load("memory", data=data, tileshape=tileshape, **shapes)
+        found = CTX.run_udf(dataset, cls([lambda m=mask: m], **options))["intensity"].data[:, 0]
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_subclasses_may_change_sums_between_tiles():
     class Offset(ApplyMasksUDF):
         def process_tile(self, tile):

@@ -32,7 +32,7 @@ def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:
     ----------
     left, right
         NumPy arrays, or CSR matrices of SciPy. An array on the left of an array may have a
-        narrower dtype if ``plain``.
+        narrower dtype if ``plain``; one of the two may be complex where the other is real.
     plain
         Whether all sums fit into their dtype, also on the way; if not, it is int64 or uint64.
 
@@ -41,6 +41,10 @@ def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:
     numpy.ndarray
         Of that dtype; of Python's integers unless ``plain``.
     """
+    if left.dtype.kind == "c" != right.dtype.kind:
+        return _complex(product(left.real, right, plain), product(left.imag, right, plain))
+    if right.dtype.kind == "c" != left.dtype.kind:
+        return _complex(product(left, right.real, plain), product(left, right.imag, plain))
     if plain and left.dtype != right.dtype:
         return _converted_product(left, right)
     if plain:
@@ -50,6 +54,13 @@ def product(left: Any, right: Any, plain: bool) -> npt.NDArray[Any]:
         for j, other in _parts(right):
             total = total + (to_dense(one @ other).astype(object) << (i + j))
     return np.asarray(total)
+
+
+def _complex(real: npt.NDArray[Any], imaginary: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Of products of parts: made complex, what is infinite in one part is NaN in both."""
+    whole = np.empty(real.shape, np.result_type(real, np.complex64))
+    whole.real, whole.imag = real, imaginary
+    return whole
 
 
 def _converted_product(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -376,21 +376,26 @@ class ApplyMasksUDF(UDF):
         masks, dtype = self.task_data.masks, self.task_data.dtype
         if self._on_device:
             return self._device_products(frames, sig_slice)
+        # What is real stays real, as by the kernel.
+        of_masks, of_frames = (
+            dtype if kind == "c" else dtype.type(0).real.dtype
+            for kind in (masks.dtype.kind, frames.dtype.kind)
+        )
         if is_sparse(frames):
             frames = to_csr(frames)
             plain = self._fit(frames.data)
             form = "scipy.sparse.csr" if masks.use_sparse else False
-            columns = masks.get_for_sig_slice(sig_slice, dtype=dtype, sparse_backend=form)
-            return product(frames.astype(dtype), columns, plain)
+            columns = masks.get_for_sig_slice(sig_slice, dtype=of_masks, sparse_backend=form)
+            return product(frames.astype(of_frames), columns, plain)
         plain = self._fit(frames)
         frames = np.asarray(frames)
-        frames = frames if plain else frames.astype(dtype)
+        frames = frames if plain else frames.astype(of_frames)
         if masks.use_sparse is False:
-            return product(frames, masks.get_for_sig_slice(sig_slice, dtype=dtype), plain)
+            return product(frames, masks.get_for_sig_slice(sig_slice, dtype=of_masks), plain)
         rows = masks.get_for_sig_slice(
-            sig_slice, dtype=dtype, sparse_backend="scipy.sparse.csr", transpose=False
+            sig_slice, dtype=of_masks, sparse_backend="scipy.sparse.csr", transpose=False
         )
-        return product(rows, frames.T.astype(scipy_dtype(dtype), copy=False), plain).T
+        return product(rows, frames.T.astype(scipy_dtype(of_frames), copy=False), plain).T
 
     def _device_products(self, frames: Any, sig_slice: Any) -> Any:
         """On the device; on the host where results may not hold the sums, which is seen there."""
