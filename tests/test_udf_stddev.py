@@ -138,6 +138,18 @@ def test_integers_that_doubles_do_not_tell_apart(ctx, data, dtype):
     assert np.array_equal(found["sum"].data, large.astype(object).sum(axis=(0, 1)).astype(float))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of deviations, which are NaN
+@pytest.mark.parametrize("cls", [StdDevUDF, PythonStdDev, PythonTiles])
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_what_is_infinite_in_one_part_leaves_the_other_of_a_mean(ctx, cls, dtype):
+    data = np.full((3, 2, 2), 5 + 2j, dtype)
+    data[1, 0, 0], data[2, 1, 1] = complex(np.inf, 2), complex(5, -np.inf)
+    found = ctx.run_udf(ctx.load("memory", data=data, sig_dims=2), cls(dtype=dtype))["mean"].data
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.real, [[np.inf, 5], [5, 5]])
+    np.testing.assert_array_equal(found.imag, [[2, 2], [2, -np.inf]])
+
+
 def test_plain_arrays(ctx, dataset, data):
     roi = data[..., 0, 0] % 3 > 0
     result = run_stddev(ctx, dataset, roi=roi)

@@ -118,8 +118,14 @@ class StdDevUDF(UDF):
     def get_results(self) -> dict[str, Any]:
         """Divide by the number of frames."""
         n = max(int(self.results.num_frames[0]), 1)
-        var = self.results.varsum / n
-        return {"var": var, "std": np.sqrt(var), "mean": self.results.sum / n}
+        var, total = self.results.varsum / n, self.results.sum
+        if total.dtype.kind != "c":
+            mean = total / n
+        else:
+            # A quotient of complex numbers is NaN in both parts where one is infinite.
+            mean = np.empty_like(total)
+            mean.real, mean.imag = total.real / n, total.imag / n
+        return {"var": var, "std": np.sqrt(var), "mean": mean}
 
     def _dtype(self) -> np.dtype[Any]:
         dtype = self.params.dtype
