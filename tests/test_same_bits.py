@@ -75,6 +75,46 @@ def test_integers_do_not_depend_on_cuts(inline, tmp_path, dtype):
             assert np.array_equal(value, other[key], equal_nan=True), key
 
 
+def masks_of(dtype):
+    """Masks of integers of magnitudes up to 8, one of which has no other."""
+    masks = np.random.default_rng(20).integers(-8, 9, (3, 24, 40))
+    masks[0] = 8
+    return masks.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("largest", "mask_dtype", "options"),
+    [
+        (2**13, "float32", {}),
+        (2**13, "int8", {}),
+        (2**13, "complex64", {}),
+        (2**24, "float32", {"preferred_dtype": "float64"}),
+        (2**24, "float32", {"use_sparse": True}),
+        (2**13, "float32", {"shifts": (0, 0)}),
+        (2**24, "int32", {}),
+    ],
+)
+def test_masks_of_integers_on_integers_in_floats(
+    inline, tmp_path, dtype, largest, mask_dtype, options
+):
+    pytest.importorskip("scipy")
+    largest = min(largest, 2**15) if dtype == "float16" else largest
+    array = np.random.default_rng(21).integers(largest - 50, largest + 1, (45, 24, 40))
+    if dtype == "float16":
+        array -= array % 16
+    data = array.astype(dtype)
+    if dtype == "complex64":
+        data = data - data[::-1] * np.complex64(1j)
+    masks = masks_of(mask_dtype)
+    wide = np.complex128 if "complex" in dtype + mask_dtype else np.float64
+    exact = np.tensordot(data.astype(wide), masks.astype(wide), ((1, 2), (1, 2)))
+    udf = ApplyMasksUDF(lambda: masks, **options)
+    for dataset in cuts(inline, data, tmp_path):
+        found = inline.run_udf(dataset, udf)["intensity"].raw_data
+        assert np.array_equal(found, exact.astype(found.dtype))
+
+
 def test_other_numbers_depend_on_cuts_by_rounding(inline, tmp_path):
     array = RNG.normal(size=(45, 24, 40))
     found = [run(inline, dataset) for dataset in cuts(inline, array, tmp_path)]
