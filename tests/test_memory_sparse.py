@@ -156,6 +156,41 @@ def test_results_are_those_of_the_dense_array(ctx, counts, rows, udf, tileshape)
             )
 
 
+MASKS = np.random.default_rng(5).integers(-9, 10, (3, *SHAPE[2:]))
+
+
+@pytest.mark.parametrize(
+    "udf",
+    [
+        ff.SumUDF(),
+        ff.SumSigUDF(),
+        ff.MaxUDF(),
+        ff.PickUDF(),
+        ff.CoMUDF.with_params(cy=2, cx=3, r=3, regression=1),
+        ff.StdDevUDF(),
+        *(ff.ApplyMasksUDF(lambda d=dtype: MASKS.astype(d)) for dtype in ("i1", "f4", "f8")),
+        ff.ApplyMasksUDF(lambda: MASKS * (MASKS > 3), use_sparse=True),
+    ],
+    ids=lambda udf: type(udf).__name__,
+)
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_integers_have_the_bits_of_the_dense_array(ctx, udf, dtype):
+    rng = np.random.default_rng(7)
+    info = np.iinfo(dtype)
+    low, high = max(info.min, -(2**44)), min(info.max, 2**44)
+    counts = rng.integers(low, high, SHAPE, dtype) * (rng.random(SHAPE) < 0.4).astype(dtype)
+    rows = scipy_sparse.csr_matrix(counts.reshape(20, 42))
+    dense = ctx.load("memory", data=counts, num_partitions=2)
+    expected = ctx.run_udf(dense, udf)
+    for options in ({"num_partitions": 3}, {"tileshape": (2, 4, 7)}):
+        ours = ctx.load("memory", data=rows, datashape=SHAPE, **options)
+        for name, found in ctx.run_udf(ours, udf).items():
+            if type(udf) is ff.StdDevUDF and info.bits == 64 and name in ("var", "std", "varsum"):
+                continue
+            wanted = expected[name].raw_data
+            np.testing.assert_array_equal(found.raw_data, wanted, err_msg=name)
+
+
 def test_arrays_in_order_are_read_in_place(ctx, counts, rows):
     dataset = ctx.load("memory", data=rows, datashape=SHAPE)
     assert frames(ctx, dataset)[0].sum() == counts[0, 0].sum()
