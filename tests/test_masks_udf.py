@@ -252,6 +252,18 @@ def test_sums_off_the_native_kernel_are_rounded_once(cls, options, tileshape):
             np.testing.assert_allclose(found[:, 1:], exact, rtol=2**-23)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize("shifts", [None, (0, 0)])
+def test_masks_of_integers_are_exact_beside_those_of_fractions(dtype, shifts):
+    rng = np.random.default_rng(9)
+    frames = rng.integers(0, 65536, (4, 64, 64), "u2")
+    frames[:, :, 32:] = frames[:, :, 31::-1]
+    steps = np.tile(2 * np.arange(64) - 63, (64, 1)).astype(dtype)
+    dataset = CTX.load("memory", data=frames, sig_dims=2)
+    udf = ApplyMasksUDF([lambda: steps, lambda: np.full((64, 64), 0.5, "f4")], shifts=shifts)
+    assert np.array_equal(CTX.run_udf(dataset, udf)["intensity"].data[:, 0], [0, 0, 0, 0])
+
+
 @pytest.mark.parametrize("tileshape", [None, (2, 2, 5)])
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize(

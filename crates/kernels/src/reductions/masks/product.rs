@@ -152,7 +152,7 @@ impl Product {
 }
 
 /// Whether blocks are summed in single precision: if pixels and masks have that already, and
-/// integers stay exact.
+/// integers times masks of integers stay exact.
 fn in_single(dtype: DType, stack: &MaskStack) -> bool {
     let largest = match dtype {
         DType::Bool => Some(1.0),
@@ -165,10 +165,7 @@ fn in_single(dtype: DType, stack: &MaskStack) -> bool {
             return false;
         }
     };
-    let exact = match (largest, stack.largest_integer()) {
-        (Some(cell), Some(weight)) => cell * weight * TERMS as f64 <= EXACT,
-        _ => true,
-    };
+    let exact = largest.is_none_or(|cell| cell * stack.largest_integer() * TERMS as f64 <= EXACT);
     exact && matches!(stack.weights(), Weights::Single(_))
 }
 

@@ -23,7 +23,7 @@ pub(super) struct MaskStack {
     n_masks: usize,
     dtype: DType,
     weights: Weights,
-    largest_integer: Option<f64>,
+    largest_integer: f64,
     are_finite: bool,
     by_pixel: OnceLock<ByPixel>,
 }
@@ -44,13 +44,10 @@ impl MaskStack {
         let are_finite = values.are_finite();
         let (weights, largest_integer) = match values {
             Values::Single(v) => {
-                let largest = largest_integer(v.iter().map(|&x| f64::from(x)));
+                let largest = largest_integer(&v, n_columns);
                 (Weights::Single(Columns::try_new(v, n_columns)?), largest)
             }
-            Values::Double(v) => {
-                let largest = largest_integer(v.iter().copied());
-                (Weights::Double(Columns::try_new(v, n_columns)?), largest)
-            }
+            Values::Double(v) => (Weights::Double(Columns::try_new(v, n_columns)?), 0.0),
         };
         Ok(MaskStack {
             sig_shape,
@@ -99,7 +96,7 @@ impl MaskStack {
             n_masks,
             dtype,
             weights,
-            largest_integer: None,
+            largest_integer: 0.0,
             are_finite,
             by_pixel: OnceLock::new(),
         })
@@ -144,16 +141,21 @@ impl MaskStack {
         self.are_finite
     }
 
-    /// The largest magnitude of all values, if they are integers and dense.
-    pub(super) fn largest_integer(&self) -> Option<f64> {
+    /// The largest magnitude in those columns of single precision that hold nothing but integers.
+    pub(super) fn largest_integer(&self) -> f64 {
         self.largest_integer
     }
 }
 
-fn largest_integer(mut values: impl Iterator<Item = f64>) -> Option<f64> {
-    values.try_fold(0.0, |largest: f64, value| {
-        (value.fract() == 0.0).then_some(largest.max(value.abs()))
-    })
+/// Of `n_columns` columns, one after the other; 0 if each of them has other numbers, too.
+fn largest_integer(values: &[f32], n_columns: usize) -> f64 {
+    let of_column = |column: &[f32]| {
+        column.iter().try_fold(0.0, |largest: f32, value| {
+            (value.fract() == 0.0).then_some(largest.max(value.abs()))
+        })
+    };
+    let columns = values.chunks_exact((values.len() / n_columns.max(1)).max(1));
+    f64::from(columns.filter_map(of_column).fold(0.0, f32::max))
 }
 
 enum Values {
@@ -255,9 +257,11 @@ mod tests {
 
     #[test]
     fn integers_are_told_from_other_numbers() {
-        assert_eq!(largest_integer([0.0, -3.0, 2.0].into_iter()), Some(3.0));
-        for other in [0.5, f64::NAN, f64::INFINITY] {
-            assert_eq!(largest_integer([1.0, other].into_iter()), None);
+        assert_eq!(largest_integer(&[0.0, -3.0, 2.0], 1), 3.0);
+        for other in [0.5, f32::NAN, f32::INFINITY] {
+            assert_eq!(largest_integer(&[1.0, other], 1), 0.0);
+            assert_eq!(largest_integer(&[4.0, other, 2.0, -3.0, 1.0, 2.0], 3), 3.0);
         }
+        assert_eq!(largest_integer(&[], 3), 0.0);
     }
 }

@@ -125,6 +125,22 @@ fn integer_masks_are_exact_whatever_their_size() {
 }
 
 #[test]
+fn masks_of_integers_are_exact_beside_those_of_fractions() {
+    let len = 3000;
+    let cells: Vec<u16> = (0..len).map(|i| 65535 - (i % 3) as u16).collect();
+    let wide: Vec<f64> = cells.iter().map(|&x| f64::from(x)).collect();
+    for n_masks in [2, 20] {
+        let integers = (0..len).map(|i| (300 - i % 7) as f32);
+        let masks: Vec<f32> = integers.chain((len..n_masks * len).map(|_| 0.3)).collect();
+        let sum = oracle(&wide, &masks[..len]).0;
+        let beside = stack(n_masks, len, masks.clone());
+        assert_eq!(products(Simd::best(), &cells, 1, &beside)[0], sum);
+        let fractions = stack(n_masks - 1, len, masks[len..].to_vec());
+        assert!(!in_single(DType::U16, &beside) && in_single(DType::U16, &fractions));
+    }
+}
+
+#[test]
 fn a_sum_of_single_precision_stays_within_its_bound() {
     let (depth, len) = (3, 5000);
     let bound = TERMS as f64 / EXACT;
