@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compiled_cases import both, cache, dataset, results  # noqa: F401
+from compiled_cases import both, cache, dataset, interpreted, results  # noqa: F401
 
 import framefold as ff
 from framefold.exceptions import UDFError
@@ -147,6 +147,55 @@ def test_flat_indices_outside(ctx, index):
     for line in f"x[0] = frame.flat[{index}]", f"image.flat[{index}] = 1":
         with pytest.raises(IndexError, match="out of bounds"):
             results(ctx, DATA, case(line)())
+
+
+MASK = np.ones(3, bool)
+
+
+def indices():
+    return {
+        "mask": np.ones(30, bool),
+        "rows": np.arange(6) % 2 == 0,
+        "columns": np.arange(7) > 3,
+        "beyond": np.array([0, 7]),
+        "each": np.array([[0, -8]] * 6),
+        "inside": np.array([-6, 5, 2]),
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[0] = frame.ravel()[self.params.mask].sum()",
+        "x[0] = frame[0, MASK].sum()",
+        "c = frame.copy(); c[..., self.params.rows] = 0",
+        "a = (frame, self.params.beyond, 0); x[0] = np.take(*a).sum()",
+        "x[0] = frame.take(6, axis=0).sum()",
+        "x[0] = np.take_along_axis(frame, self.params.each, 1).sum()",
+        "x[0] = np.delete(frame, self.params.beyond * 6).sum()",
+    ],
+)
+def test_masks_and_indices_outside(ctx, line):
+    for cls in case(line), interpreted(case(line)):
+        with pytest.raises(IndexError, match=r"did not match|out of bounds"):
+            results(ctx, DATA, cls(**indices()))
+
+
+def test_masks_and_indices_inside(ctx):
+    class Inside(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            p, x = self.params, self.results.x
+            x[0] = frame[p.rows, 2].sum() + frame[None, ..., p.columns].sum()
+            c = frame.copy()
+            c[1, p.columns] += 1
+            x[1] = c[1].sum()
+            x[2] = np.take(frame, p.inside, 0).sum() + frame.take(p.inside, axis=-1).sum()
+            x[3] = np.take_along_axis(frame, p.each[:, :1] - 6, axis=1).sum()
+            x[4] = np.delete(frame, p.inside).sum() + np.delete(frame, slice(1, 4)).sum()
+            x[5] = frame.take(p.inside).sum()
+
+    both(ctx, DATA, Inside, params=indices)
 
 
 def test_shapes_in_stages_and_merge(ctx):

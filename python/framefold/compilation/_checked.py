@@ -1,14 +1,14 @@
 """What Numba computes with arrays without looking at their shapes, in compiled code with a look.
 
 Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read what they have
-written where both are parts of one array; its ``a.flat[i]`` takes any index. This module imports
-Numba.
+written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
+any length, and ``np.take`` and the like any index along an axis. This module imports Numba.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -28,6 +28,7 @@ nt: Any = numba.types
 SHAPES = "operands could not be broadcast together: an output has to have the shape of the result"
 OVERLAP = "the operand is a part of what is written to; make a copy of it before"
 OUTSIDE = "index is out of bounds"
+MASKS = "a mask has to be as long as the axis that it is an index of"
 
 #: As functions, ``a += b`` and the like.
 IN_PLACE = (
@@ -141,6 +142,73 @@ def _flat_index(*, checked: bool) -> Any:
 FLAT_INDEX = {checked: _flat_index(checked=checked) for checked in (False, True)}
 
 
+@intrinsic
+def masks_fit(typing_context: Any, array: Any, index: Any) -> Any:
+    """An index, whose masks have to be as long as the axes that they are for."""
+    array = _array(array)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lengths = cgutils.unpack_tuple(
+            builder, make_array(array)(context, builder, arguments[0]).shape
+        )
+        many = isinstance(index, nt.BaseTuple)
+        parts = cgutils.unpack_tuple(builder, arguments[1]) if many else [arguments[1]]
+        bad = cgutils.false_bit
+        for axis, kind, part in zip(_axes_of(index, array.ndim), _parts(index), parts, strict=True):
+            if _is_mask(kind):
+                (length,) = cgutils.unpack_tuple(
+                    builder, make_array(kind)(context, builder, part).shape
+                )
+                differs = builder.icmp_signed("!=", length, lengths[axis])
+                bad = builder.or_(bad, differs)
+        with builder.if_then(bad, likely=False):
+            context.call_conv.return_user_exc(builder, IndexError, (MASKS,))
+        return impl_ret_borrowed(context, builder, index, arguments[1])
+
+    return index(array, index), codegen
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    """The types of the parts of an index, which is a tuple or is not."""
+    return tuple(index.types) if isinstance(index, nt.BaseTuple) else (index,)
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, nt.Array) and part.dtype == nt.boolean and part.ndim == 1
+
+
+def _axes_of(index: Any, ndim: int) -> Iterator[int]:
+    """The axis that each part of an index is for, or begins at."""
+    kinds = _parts(index)
+    left_out = ndim - sum(not isinstance(each, nt.EllipsisType | nt.NoneType) for each in kinds)
+    axis = 0
+    for kind in kinds:
+        yield axis
+        axis += left_out if isinstance(kind, nt.EllipsisType) else not isinstance(kind, nt.NoneType)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def inside(array: Any, axis: Any, indices: Any) -> Any:
+    """Indices along an axis, or of all elements, which have to be within it."""
+    found = np.asarray(array)
+    size = found.size if axis is None else found.shape[axis]
+    for index in np.asarray(indices).flat:
+        if not -size <= index < size:
+            raise IndexError(OUTSIDE)
+    return indices
+
+
+#: NumPy's functions that take indices, and how Numba calls their arguments: what is indexed, the
+#: indices, and the axis.
+BY_INDEX = {
+    np.take: ("a", "indices", "axis"),
+    np.take_along_axis: ("arr", "indices", "axis"),
+    np.delete: ("arr", "obj"),
+}
+#: Methods that are such functions.
+METHODS = {(nt.Array, "take"): np.take}
+
+
 @compiled
 def _outer(a: Any, b: Any, out: Any) -> Any:
     return np.multiply(np.ravel(a)[:, None], np.ravel(b), out)
@@ -176,13 +244,13 @@ class CheckArrays(KeepReadOnly):
             return changed
         value, loc = getattr(statement, "value", None), statement.loc
         if isinstance(statement, ir.SetItem | ir.StaticSetItem):
-            index = self._flat_index(state, statement.target, statement, new)
+            index = self._index(state, statement.target, statement, new)
             return index and ir.SetItem(statement.target, index, value, loc)
         if not isinstance(value, ir.Expr) or not isinstance(statement, ir.Assign):
             return None
         made = None
         if value.op in ("getitem", "static_getitem"):
-            index = self._flat_index(state, value.value, value, new)
+            index = self._index(state, value.value, value, new)
             made = index and ir.Expr.getitem(value.value, index, loc)
         elif value.op == "inplace_binop":
             given = [value.rhs, value.lhs]
@@ -191,8 +259,46 @@ class CheckArrays(KeepReadOnly):
             if rhs is not value.rhs:
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
-            made = self._call_with_output(state, statement, new)
+            made = self._call_by_index(state, statement, new)
+            made = made or self._call_with_output(state, statement, new)
         return made and ir.Assign(made, statement.target, loc)
+
+    def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call in the place of a function that takes indices without a look."""
+        value, loc = statement.value, statement.loc
+        called, kinds = self._call(state, statement)
+        function = METHODS.get(called, called)
+        if function not in BY_INDEX or not state.flags.boundscheck:
+            return None
+        if isinstance(kinds[1], nt.SliceType):
+            return None
+        names = BY_INDEX[function]
+        given = self._given(state, value, names, new)
+        array, indices = (given[name] for name in names[:2])
+        axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
+        check = new(ir.Global("inside", inside, loc))
+        given[names[1]] = new(ir.Expr.call(check, (array, axis, indices), (), loc))
+        return self._by_name(function, given, new, loc)
+
+    def _given(
+        self, state: Any, call: Any, names: tuple[str, ...], new: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """The arguments of a call by name; those of a method begin with its array."""
+        given = list(call.args)
+        if isinstance(state.typemap[call.func.name], nt.BoundFunction):
+            given.insert(0, state.func_ir.get_definition(call.func).value)
+        if call.vararg is not None:
+            for index in range(len(state.typemap[call.vararg.name])):
+                item = ir.Expr.static_getitem(call.vararg, index, None, call.loc)
+                given.append(new(item))
+        return dict(zip(names, given, strict=False)) | dict(call.kws)
+
+    def _by_name(
+        self, function: Any, given: dict[str, Any], new: Callable[[Any], Any], loc: Any
+    ) -> Any:
+        """A call of a function with arguments by name."""
+        name = new(ir.Global(function.__name__, function, loc))
+        return ir.Expr.call(name, (), tuple(given.items()), loc)
 
     def _call_with_output(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that is given an output."""
@@ -246,16 +352,27 @@ class CheckArrays(KeepReadOnly):
             return False
         return isinstance(found, ir.Expr) and found.op in ("binop", "unary")
 
-    def _flat_index(self, state: Any, array: Any, access: Any, new: Callable[[Any], Any]) -> Any:
-        """What to take for the index of ``a.flat[…]``; None for what is something else."""
-        if not isinstance(state.typemap[array.name], nt.NumpyFlatType):
+    def _index(self, state: Any, array: Any, access: Any, new: Callable[[Any], Any]) -> Any:
+        """What to take for an index; None if it stays as it is."""
+        kind, index, loc = state.typemap[array.name], access.index, access.loc
+        checked = bool(state.flags.boundscheck)
+        if isinstance(kind, nt.NumpyFlatType):
+            function = FLAT_INDEX[checked]
+            if not isinstance(index, ir.Var):
+                index = new(ir.Const(index, loc))
+        elif checked and _array(kind) and self._has_masks(state, access):
+            function = masks_fit
+            if not isinstance(index, ir.Var):
+                index = access.index_var
+        else:
             return None
-        index, loc = access.index, access.loc
-        if not isinstance(index, ir.Var):
-            index = new(ir.Const(index, loc))
-        function = FLAT_INDEX[bool(state.flags.boundscheck)]
-        name = new(ir.Global("flat_index", function, loc))
+        name = new(ir.Global("index", function, loc))
         return new(ir.Expr.call(name, (array, index), (), loc))
+
+    def _has_masks(self, state: Any, access: Any) -> bool:
+        """Whether there are masks in an index."""
+        index = access.index if isinstance(access.index, ir.Var) else access.index_var
+        return index is not None and any(map(_is_mask, _parts(state.typemap[index.name])))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
