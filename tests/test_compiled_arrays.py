@@ -114,11 +114,14 @@ def test_shapes_that_fit(ctx):
         "x[:] = frame[0]; x *= x",
         "f = frame.astype(np.float64); f -= f[0]; x[:] = f[1]",
         "x[:] = frame[0]; np.add(x[:-1], x[:-1], x[1:])",
+        "x[:3] = frame[0, :3]; np.dot(self.params.small, x[:3], x[:3])",
+        "x[:] = frame[0]; np.round(x[:-1], out=x[1:])",
+        "x[:] = frame[0]; x[:-1].clip(0, 100, x[1:])",
     ],
 )
 @pytest.mark.parametrize("options", ["", "(boundscheck=False)"])
 def test_operands_that_are_a_part_of_the_result(ctx, line, options):
-    both(ctx, DATA, case(line, options))
+    both(ctx, DATA, case(line, options), params=parameters)
 
 
 def test_read_only_operands_that_are_a_part_of_the_result(ctx):

@@ -77,9 +77,17 @@ def fits(typing_context: Any, target: Any, operand: Any) -> Any:
     return operand(target, operand), codegen
 
 
-def _overlaps(typing_context: Any, target: Any, operand: Any) -> Any:
-    """Whether an operand may have elements of what is written to, at other places than there."""
+def _shared(typing_context: Any, target: Any, operand: Any) -> Any:
+    """Whether an operand may have elements of what is written to."""
+    return _shares(target, operand, in_place_too=True)
 
+
+def _overlaps(typing_context: Any, target: Any, operand: Any) -> Any:
+    """The same, but not where all of them are at the same places."""
+    return _shares(target, operand, in_place_too=False)
+
+
+def _shares(target: Any, operand: Any, *, in_place_too: bool) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         extents, both = [], []
         for kind, value in zip(signature.args, arguments, strict=True):
@@ -91,7 +99,7 @@ def _overlaps(typing_context: Any, target: Any, operand: Any) -> Any:
             )
             both.append([builder.ptrtoint(array.data, cgutils.intp_t), *shape, *strides])
         found = extents_may_overlap(context, builder, *extents)
-        if target.dtype != operand.dtype or target.ndim != operand.ndim:
+        if in_place_too or target.dtype != operand.dtype or target.ndim != operand.ndim:
             return found
         differ = cgutils.false_bit
         for one, other in zip(*both, strict=True):
@@ -101,6 +109,7 @@ def _overlaps(typing_context: Any, target: Any, operand: Any) -> Any:
     return nt.boolean(target, operand), codegen
 
 
+shared: Any = intrinsic(_shared)
 overlap: Any = intrinsic(_overlaps)
 
 
@@ -108,6 +117,12 @@ overlap: Any = intrinsic(_overlaps)
 def apart(target: Any, operand: Any) -> Any:
     """An operand, or a copy of it where it may change while it is used, as in NumPy."""
     return operand.copy() if overlap(target, operand) else operand
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def separate(target: Any, operand: Any) -> Any:
+    """The same for what computes an element of those at other places, too."""
+    return operand.copy() if shared(target, operand) else operand
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -205,8 +220,15 @@ BY_INDEX = {
     np.take_along_axis: ("arr", "indices", "axis"),
     np.delete: ("arr", "obj"),
 }
+#: Those with an output, which is last, that look at shapes but not at what overlaps.
+BY_OUTPUT = {
+    np.dot: ("a", "b", "out"),
+    np.round: ("a", "decimals", "out"),
+    np.around: ("a", "decimals", "out"),
+    np.clip: ("a", "a_min", "a_max", "out"),
+}
 #: Methods that are such functions.
-METHODS = {(nt.Array, "take"): np.take}
+METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
 
 
 @compiled
@@ -260,6 +282,7 @@ class CheckArrays(KeepReadOnly):
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
             made = self._call_by_index(state, statement, new)
+            made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
         return made and ir.Assign(made, statement.target, loc)
 
@@ -278,6 +301,26 @@ class CheckArrays(KeepReadOnly):
         axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
         check = new(ir.Global("inside", inside, loc))
         given[names[1]] = new(ir.Expr.call(check, (array, axis, indices), (), loc))
+        return self._by_name(function, given, new, loc)
+
+    def _call_by_output(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call in the place of a function that does not look at what overlaps."""
+        value, loc = statement.value, statement.loc
+        called, kinds = self._call(state, statement)
+        function = METHODS.get(called, called)
+        names = BY_OUTPUT.get(function, ())
+        if not names or len(kinds) < len(names) or not _array(kinds[-1]):
+            return None
+        given = self._given(state, value, names, new)
+        for name, kind in zip(names[:-1], map(_array, kinds), strict=False):
+            if not kind:
+                continue
+            check = self._apart(state, given[name], kind)
+            if check and function is np.dot:
+                check = separate
+            if check:
+                called = new(ir.Global(check.__name__, check, loc))
+                given[name] = new(ir.Expr.call(called, (given["out"], given[name]), (), loc))
         return self._by_name(function, given, new, loc)
 
     def _given(
@@ -334,15 +377,22 @@ class CheckArrays(KeepReadOnly):
                 if index == out or not array or not arrays[out]:
                     continue
                 functions = [fits] if self.checks_shapes(state) else []
-                if index < n_in and not self._is_new(state, given[index]):
-                    # Of what is read-only, this alone may be a view of what is not.
-                    rare = array.layout == "A"
-                    functions += [apart] if array.mutable else [kept] if rare else []
+                if index < n_in and (function := self._apart(state, given[index], array)):
+                    functions.append(function)
                 for function in functions:
                     loc = given[index].loc
                     name = new(ir.Global(function.__name__, function, loc))
                     made[index] = new(ir.Expr.call(name, (given[out], made[index]), (), loc))
         return made
+
+    def _apart(self, state: Any, variable: Any, array: Any) -> Any:
+        """What to call for an operand that may be a part of the output; None if it cannot."""
+        if self._is_new(state, variable):
+            return None
+        if array.mutable:
+            return apart
+        # Of what is read-only, this alone may be a view of what is not.
+        return kept if array.layout == "A" else None
 
     def _is_new(self, state: Any, variable: Any) -> bool:
         """Whether an array was made by an operator, so that it is part of no other."""
