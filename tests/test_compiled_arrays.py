@@ -201,6 +201,22 @@ def test_masks_and_indices_inside(ctx):
     both(ctx, DATA, Inside, params=indices)
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_medians_with_nan(ctx):
+    class Medians(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, numbers = self.results.x, self.params.numbers
+            x[0], x[1], x[2] = np.median(numbers), np.median(numbers[2:5]), np.median(frame)
+            a = (numbers[1:],)
+            x[3], x[4], x[5] = np.median(*a), np.median(a=numbers[3:5]), np.median(numbers[::-2])
+            x[6] = np.median(numbers[:0])
+
+    numbers = np.array([5, np.nan, 1, 2, 3, np.nan, 9, np.inf], "float32")
+    both(ctx, DATA, Medians, params=lambda: {"numbers": numbers})
+
+
 def test_shapes_in_stages_and_merge(ctx):
     class Subtracts(ff.Transform):
         @ff.compiled

@@ -2,7 +2,8 @@
 
 Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read what they have
 written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
-any length, and ``np.take`` and the like any index along an axis. This module imports Numba.
+any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
+the numbers. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -213,6 +214,12 @@ def inside(array: Any, axis: Any, indices: Any) -> Any:
     return indices
 
 
+@numba.njit  # type: ignore[untyped-decorator]
+def nan_if_any(array: Any, median: Any) -> Any:
+    """A median, which is NaN where an element is."""
+    return median * np.nan if np.isnan(array).any() else median
+
+
 #: NumPy's functions that take indices, and how Numba calls their arguments: what is indexed, the
 #: indices, and the axis.
 BY_INDEX = {
@@ -281,10 +288,21 @@ class CheckArrays(KeepReadOnly):
             if rhs is not value.rhs:
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
-            made = self._call_by_index(state, statement, new)
+            made = self._median(state, statement, new)
+            made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
         return made and ir.Assign(made, statement.target, loc)
+
+    def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to take in the place of a median of numbers that may be NaN."""
+        value, loc = statement.value, statement.loc
+        called, kinds = self._call(state, statement)
+        if called is not np.median or not isinstance(_array(kinds[0]).dtype, nt.Float):
+            return None
+        array = self._given(state, value, ("a",), new)["a"]
+        check = new(ir.Global("nan_if_any", nan_if_any, loc))
+        return ir.Expr.call(check, (array, new(value)), (), loc)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""
