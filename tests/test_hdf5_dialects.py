@@ -97,6 +97,7 @@ def write_dm5(path, array, *, tags, unit="nm", code=2):
         file.create_group("ImageList/[1]/ImageTags/Meta Data").attrs.update(tags)
 
 
+@odd("does not say in which order its axes .5, 3, 4. are")
 def test_spectrum_images_of_dm5(tmp_path):
     """As in .dm3 and .dm4, energies are the first axis unless the file says otherwise."""
     array, path = values((5, 3, 4), "f4"), tmp_path / "a.dm5"
@@ -117,6 +118,35 @@ def test_spectrum_images_of_dm5(tmp_path):
     dataset = ff.Context().open(path)
     assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((5, 3), (4,))
     assert np.array_equal(read(dataset), array)
+
+
+@odd("does not say in which order its axes .8, 9, 3, 4. are")
+@pytest.mark.parametrize("format_", [{}, {"Format": "Image"}])
+@pytest.mark.parametrize("swapped", [None, False, np.int8(0), True, np.int8(1)])
+def test_four_axes_of_dm5(tmp_path, format_, swapped):
+    """As in .dm4, those of the detector are the first ones unless the file says otherwise."""
+    array, path = values((8, 9, 3, 4), "f4"), tmp_path / "a.dm5"
+    order = {} if swapped is None else {"Data Order Swapped": swapped}
+    write_dm5(path, array, tags={**format_, **order})
+    dataset = ff.Context().open(path)
+    expected = array if swapped else array.transpose(2, 3, 0, 1)
+    assert tuple(dataset.shape) == expected.shape
+    assert np.array_equal(read(dataset), expected)
+    doubts = ["the scan is taken for the last ones" in warning for warning in dataset.warnings]
+    assert doubts == ([True] if swapped is None else [])
+
+
+@odd("does not say in which order its axes .8, 9, 3, 4. are")
+def test_dm5_without_tags(tmp_path):
+    array, path = values((8, 9, 3, 4), "f4"), tmp_path / "a.dm5"
+    write_dm5(path, array, tags={})
+    with h5py.File(path, "a") as file:
+        del file["ImageList/[1]/ImageTags"]
+    dataset = ff.Context().open(path)
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((3, 4), (8, 9))
+    # These are the last ones whatever the order is.
+    rows = ff.Context().load("hdf5", path, sig_dims=1)
+    assert (tuple(rows.shape), rows.warnings) == (array.shape, [])
 
 
 @odd("this is a picture in colours")

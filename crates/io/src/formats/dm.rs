@@ -31,7 +31,7 @@ mod single;
 mod stack;
 pub(crate) mod tags;
 
-pub(crate) use single::COLOURS;
+pub(crate) use single::{COLOURS, Order};
 
 use crate::format::{Format, Prefix, Verdict};
 use crate::options::OpenOptions;

@@ -28,7 +28,9 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         warnings.push(COLOURS.to_owned());
     }
     let order = Order::of(&image, options.is_on(&FORCE_C_ORDER));
-    warnings.extend(order.doubt(&image));
+    let doubt = order.doubt(&image.shape, image.order_swapped);
+    warnings
+        .extend(doubt.map(|doubt| format!("{doubt}; force_c_order takes it for the first ones")));
     let mut details =
         vec![("DM version".to_owned(), tags.version.to_string()), order.detail(&image)];
     details.extend(image.details.iter().cloned());
@@ -48,7 +50,7 @@ pub(crate) const COLOURS: &str = "this is a picture in colours: its pixels are f
 
 /// In which order the axes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Scan, then detector.
     FramesTogether,
     /// Detector, then scan.
@@ -56,24 +58,26 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// As the file says, or else as is usual for data of that kind.
     pub(super) fn of(image: &Image, force_c_order: bool) -> Order {
-        let usual = image.shape.len() < 3 || (image.shape.len() == 3 && !image.is_spectrum_image);
-        if force_c_order || image.order_swapped.unwrap_or(usual) {
-            Order::FramesTogether
-        } else {
-            Order::PositionsTogether
+        if force_c_order {
+            return Order::FramesTogether;
         }
+        Order::of_axes(image.shape.len(), image.is_spectrum_image, image.order_swapped)
+    }
+
+    /// As the file says, or else as is usual for data of that kind.
+    pub(crate) fn of_axes(n_axes: usize, is_spectrum_image: bool, swapped: Option<bool>) -> Order {
+        let usual = n_axes < 3 || (n_axes == 3 && !is_spectrum_image);
+        if swapped.unwrap_or(usual) { Order::FramesTogether } else { Order::PositionsTogether }
     }
 
     /// A word about files that could have been meant the other way round.
-    fn doubt(self, image: &Image) -> Option<String> {
-        let doubtful = image.order_swapped.is_none() && self == Order::PositionsTogether;
+    pub(crate) fn doubt(self, shape: &[usize], swapped: Option<bool>) -> Option<String> {
+        let doubtful = swapped.is_none() && self == Order::PositionsTogether;
         doubtful.then(|| {
             format!(
-                "the file does not say in which order its axes {:?} are: as usual for such data, \
-                 the scan is taken for the last ones; force_c_order takes it for the first ones",
-                image.shape
+                "the file does not say in which order its axes {shape:?} are: as usual for such \
+                 data, the scan is taken for the last ones"
             )
         })
     }

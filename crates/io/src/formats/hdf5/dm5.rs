@@ -7,10 +7,11 @@
 //! | `ImageData/Calibrations/Dimension/[d]`, attributes `Origin`, `Scale`, `Units` | steps, fastest axis first |
 //! | `ImageTags/Meta Data`, attributes `Format`, `Data Order Swapped` | as there |
 //!
-//! Spectrum images lie as they do there: energies first, unless the order is swapped.
+//! Axes lie as they do there: those of frames first, in spectrum images and 4D data, unless the order is swapped.
 
 use super::library::Library;
 use super::values::{attribute_number, attribute_text, number};
+use crate::formats::dm::Order;
 use crate::headers::calibration::{Calibration, Steps};
 use hdf5_reader::group::Group;
 
@@ -31,20 +32,40 @@ impl Image {
         Some(Image { data, tags: library.group(&format!("{image}/ImageTags/Meta Data")) })
     }
 
-    /// The axis of spectra, where each position has one.
+    /// The axes of a frame, or of a spectrum where each position has one.
     pub(super) fn sig_axes(&self, n_axes: usize) -> Option<Vec<usize>> {
-        let tags = self.tags.as_ref()?;
-        let format = attribute_text(tags, "Format")?;
-        if !format.trim().eq_ignore_ascii_case("Spectrum image") {
-            return None;
-        }
-        let name = "Data Order Swapped";
+        let n_sig = if self.is_spectrum_image() { 1 } else { 2 };
+        let n_nav = n_axes.checked_sub(n_sig)?;
+        // A line of spectra has energies on its last axis.
+        let first = n_axes > 2 && self.order(n_axes) == Order::PositionsTogether;
+        Some(if first { (0..n_sig).collect() } else { (n_nav..n_axes).collect() })
+    }
+
+    /// A word about files that could have been meant the other way round, if frames are those of
+    /// [`Image::sig_axes`].
+    pub(super) fn doubt(&self, shape: &[usize], sig: &[usize]) -> Option<String> {
+        let doubt = self.order(shape.len()).doubt(shape, self.order_swapped())?;
+        (self.sig_axes(shape.len()).as_deref() == Some(sig)).then(|| {
+            format!("{doubt}; otherwise read the array with h5py, and load it as 'memory'")
+        })
+    }
+
+    fn order(&self, n_axes: usize) -> Order {
+        Order::of_axes(n_axes, self.is_spectrum_image(), self.order_swapped())
+    }
+
+    fn is_spectrum_image(&self) -> bool {
+        let format = self.tags.as_ref().and_then(|tags| attribute_text(tags, "Format"));
+        format.is_some_and(|format| format.trim().eq_ignore_ascii_case("Spectrum image"))
+    }
+
+    /// Whether the pixels of a frame lie together, if the file says so.
+    fn order_swapped(&self) -> Option<bool> {
+        let (tags, name) = (self.tags.as_ref()?, "Data Order Swapped");
         // A number or a truth value, which HDF5 has as an enumeration.
         let attribute = tags.attribute(name).ok();
         let swapped = attribute.map(|found| found.raw_data.iter().any(|byte| *byte != 0));
-        let swapped = swapped.or_else(|| Some(number(tags, name)? != 0.0)).unwrap_or(false);
-        let last = n_axes.checked_sub(1)?;
-        Some(vec![if n_axes > 2 && !swapped { 0 } else { last }])
+        swapped.or_else(|| Some(number(tags, name)? != 0.0))
     }
 
     /// Whether a pixel is four bytes of colour.

@@ -4,7 +4,7 @@ use super::array::{Array, Place};
 use super::chunk_table::NoChunks;
 use super::find::Found;
 use super::library::Library;
-use super::{FORMAT, delmic, metadata, topspin, values, velox};
+use super::{FORMAT, delmic, dm5, metadata, topspin, values, velox};
 use crate::codec::Pipeline;
 use crate::headers::axes::{check_sig_shape, sig_axes};
 use crate::headers::packed::Packed;
@@ -120,6 +120,8 @@ impl Frames {
                 names.join(", ")
             ));
         }
+        let image = found.parts.first().and_then(|(path, _)| dm5::Image::at(library, path));
+        warnings.extend(image.and_then(|image| image.doubt(&shape, &sig_axes)));
         let said = metadata::read(library, found, &nav_axes, &sig_axes);
         let mut details = details(found, &arrays);
         details.extend(said.others);
