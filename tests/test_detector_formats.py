@@ -356,3 +356,36 @@ def test_empad_as_rosettasciio_reads_it(tmp_path):
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         pytest.skip(f"rosettasciio wants more of the XML file: {error}")
     assert np.array_equal(signal["data"], data)
+
+
+@odd("describes a scan of 4 x 8 positions with 2 frames each", "the data have rows of 2 positions")
+@POSITIONS_WITHOUT_DATA
+@pytest.mark.parametrize(
+    ("n_frames", "nav", "steps", "n_missing"),
+    [
+        (64, (4, 8, 2), (0.2, 0.1, 1), 0),
+        (62, (4, 8, 2), (0.2, 0.1, 1), 2),
+        (32, (4, 8, 2), (0.2, 0.1, 1), 32),
+        (30, (4, 8, 2), (0.2, 0.1, 1), 34),
+        (192, (3, 4, 8, 2), (1, 0.2, 0.1, 1), 0),
+        (65, (65,), (1,), 0),
+    ],
+)
+def test_several_frames_at_each_point_of_a_movie(tmp_path, n_frames, nav, steps, n_missing):
+    path = tmp_path / "20250101_00001_movie.mrc"
+    write_de_movie(path, np.arange(n_frames * 30, dtype="uint16").reshape(1, n_frames, 5, 6))
+    (tmp_path / "20250101_00001_info.txt").write_text(
+        "Scan - Enable = Enable\nScan - Type = Raster\nScan - Size X = 8\nScan - Size Y = 4\n"
+        "Scan - Camera Frames Per Point = 2\nSpecimen Pixel Size X (nanometers) = 0.1\n"
+        "Specimen Pixel Size Y (nanometers) = 0.2\n"
+    )
+    dataset = ff.Context().open(path)
+    axes = [axis for axis in dataset.axes if axis.kind == "nav"]
+    assert tuple(axis.size for axis in axes) == nav
+    assert tuple(axis.scale for axis in axes) == steps
+    assert [axis.unit for axis in axes] == ["" if step == 1 else "nm" for step in steps]
+    assert (~dataset.valid_mask).sum() == n_missing
+    assert any("2 frames each" in text for text in dataset.warnings) == (n_frames % 64 != 0)
+    # Axes of another scan are not those of the raster.
+    other = ff.Context().open(path, nav_shape=(n_frames // 5, 5))
+    assert [axis.scale for axis in other.axes[:2]] == [1, 1]

@@ -94,8 +94,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         Ok(None) => {}
         Ok(Some((info_path, info))) => {
             details.push(("sidecar".to_owned(), info_path.display().to_string()));
-            details.extend(info.add_to(&mut metadata));
-            if let Some(scan) = info.nav_shape(n_frames) {
+            let scan = info.nav_shape(n_frames);
+            details.extend(info.add_to(&mut metadata, scan.as_ref()));
+            if let Some(scan) = scan {
                 nav_shape = scan.shape;
                 if options.nav_shape.is_none() {
                     warnings.extend(scan.warning);

@@ -8,6 +8,7 @@
 //! | `Scan - Enable` | `Enable` if frames belong to a scan |
 //! | `Scan - Type` | `Raster` if positions follow each other row by row |
 //! | `Scan - Size X`, `Y` | columns and rows |
+//! | `Scan - Camera Frames Per Point` | frames at each position, one after the other |
 //! | `Scan - ROI Enable`, `Scan - ROI Size X`, `Y` | the part of it that was scanned |
 //! | `Frame Exposure Time (nanoseconds)`, `Frame Time (nanoseconds)` | times of a frame |
 //! | `Instrument Accelerating Voltage (V)`, `Instrument Project Camera Length (centimeters)` | |
@@ -19,7 +20,7 @@
 //! coordinates, which is not read: their frames are delivered in the order of time.
 
 use crate::headers::fields::read_small;
-use framefold_core::{MetadataList, Quantity, Result, suggested_scans};
+use framefold_core::{AxisKind, Calibration, MetadataList, Quantity, Result, suggested_scans};
 use std::path::{Path, PathBuf};
 
 /// The largest file that is believed.
@@ -37,6 +38,8 @@ pub(super) struct Info(Vec<(String, String)>);
 pub(super) struct Scan {
     pub(super) shape: Vec<usize>,
     pub(super) warning: Option<String>,
+    /// Whether the axes are those of the raster, and not one of all frames.
+    pub(super) has_axes: bool,
 }
 
 /// The file that belongs to a movie, if there is one. Other images that the server saves (sums,
@@ -95,7 +98,7 @@ impl Info {
         };
         let line = |warning: String| {
             let shape = vec![usize::try_from(n_frames).unwrap_or(usize::MAX)];
-            Some(Scan { shape, warning: Some(warning) })
+            Some(Scan { shape, warning: Some(warning), has_axes: false })
         };
         for kind in [kind, "Scan - Type"] {
             if let Some(kind) = self.text(kind).filter(|&kind| kind != "Raster") {
@@ -106,37 +109,46 @@ impl Info {
             }
         }
         let (x, y) = (self.count(x)?, self.count(y)?);
-        let positions = x.checked_mul(y)?;
-        let shape = |axes: &[u64]| -> Option<Vec<usize>> {
-            axes.iter().map(|&n| usize::try_from(n).ok()).collect()
+        let per_point = self.frames_per_point();
+        let n_scan = x.checked_mul(y)?.checked_mul(per_point)?;
+        let scan = |repeats: u64, warning: Option<String>| -> Option<Scan> {
+            let axes = [repeats, y, x, per_point];
+            let axes = axes.get(usize::from(repeats == 1)..if per_point == 1 { 3 } else { 4 })?;
+            let shape = axes.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<_>>()?;
+            Some(Scan { shape, warning, has_axes: true })
         };
-        if positions == n_frames {
-            return Some(Scan { shape: shape(&[y, x])?, warning: None });
+        let described = match per_point {
+            1 => format!("a scan of {y} x {x} positions"),
+            _ => format!("a scan of {y} x {x} positions with {per_point} frames each"),
+        };
+        if n_frames.is_multiple_of(n_scan) {
+            return scan(n_frames / n_scan, None);
         }
-        if n_frames.is_multiple_of(positions) {
-            // Repeats of the scan, or several frames for each of its positions.
-            let per_point = self.count("Scan - Camera Frames Per Point").unwrap_or(1);
-            let times = n_frames / positions;
-            let axes = if per_point == times { [y, x, times] } else { [times, y, x] };
-            return Some(Scan { shape: shape(&axes)?, warning: None });
-        }
-        if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
+        if n_frames < n_scan && n_scan / MAX_SCAN_PER_FRAME <= n_frames {
             let warning = format!(
-                "the _info.txt file describes a scan of {y} x {x} positions, but there are only \
-                 {n_frames} frames"
+                "the _info.txt file describes {described}, but there are only {n_frames} frames"
             );
-            return Some(Scan { shape: shape(&[y, x])?, warning: Some(warning) });
+            return scan(1, Some(warning));
         }
         line(format!(
-            "the _info.txt file describes a scan of {y} x {x} positions, which {n_frames} frames \
-             do not fit; these would: {}",
+            "the _info.txt file describes {described}, which {n_frames} frames do not fit; these \
+             would: {}",
             suggested_scans(n_frames)
         ))
     }
 
-    /// Adds what it tells about the experiment. What has no unit comes back in its words.
-    pub(super) fn add_to(&self, facts: &mut MetadataList) -> Vec<(String, String)> {
-        self.add_pixel_sizes(facts);
+    fn frames_per_point(&self) -> u64 {
+        self.count("Scan - Camera Frames Per Point").unwrap_or(1)
+    }
+
+    /// Adds what it tells about the experiment and the axes of the scan. What has no unit comes back in
+    /// its words.
+    pub(super) fn add_to(
+        &self,
+        facts: &mut MetadataList,
+        scan: Option<&Scan>,
+    ) -> Vec<(String, String)> {
+        self.add_pixel_sizes(facts, scan);
         let scaled = |key: &str, factor: f64| self.float(key).map(|value| value * factor);
         facts.positive(
             Quantity::AccelerationVoltage,
@@ -169,7 +181,7 @@ impl Info {
 
     /// Sizes on the specimen are those of the scan where there is one, and those of images where
     /// there is neither a scan nor a camera length.
-    fn add_pixel_sizes(&self, facts: &mut MetadataList) {
+    fn add_pixel_sizes(&self, facts: &mut MetadataList, scan: Option<&Scan>) {
         use Quantity::{ImageStepX, ImageStepY, ScanStepX, ScanStepY};
         let diffracts = self.float("Instrument Project Camera Length (centimeters)");
         let is_raster = self.text("Scan - Type") == Some("Raster")
@@ -180,9 +192,21 @@ impl Info {
             (Some("Disable"), Some(length)) if length <= 0.0 => [ImageStepX, ImageStepY],
             _ => return,
         };
-        for (step, axis) in steps.into_iter().zip(["X", "Y"]) {
-            let key = format!("Specimen Pixel Size {axis} (nanometers)");
-            facts.positive(step, self.float(&key));
+        let sizes =
+            ["X", "Y"].map(|axis| self.float(&format!("Specimen Pixel Size {axis} (nanometers)")));
+        if steps == [ScanStepX, ScanStepY] && self.frames_per_point() > 1 {
+            // The last axis is that of the frames of a position.
+            for (from_last, size) in (1..).zip(sizes) {
+                let size = size.filter(|size| size.is_finite() && *size > 0.0);
+                if let Some(step) = size.filter(|_| scan.is_some_and(|scan| scan.has_axes)) {
+                    let axis = Calibration { step, offset: 0.0, unit: "nm".to_owned() };
+                    facts.calibrate(AxisKind::Nav, from_last, axis);
+                }
+            }
+            return;
+        }
+        for (step, size) in steps.into_iter().zip(sizes) {
+            facts.positive(step, size);
         }
     }
 }
@@ -206,7 +230,16 @@ mod tests {
         assert_eq!(nav(RASTER, 30), Some((vec![4, 8], true)));
         assert_eq!(nav(RASTER, 33), Some((vec![33], true)));
         let per_point = format!("{RASTER}Scan - Camera Frames Per Point = 2\n");
-        assert_eq!(nav(&per_point, 64), Some((vec![4, 8, 2], false)));
+        for (n_frames, shape, doubtful) in [
+            (64, &[4, 8, 2][..], false),
+            (192, &[3, 4, 8, 2], false),
+            (32, &[4, 8, 2], true),
+            (30, &[4, 8, 2], true),
+            (62, &[4, 8, 2], true),
+            (96, &[96], true),
+        ] {
+            assert_eq!(nav(&per_point, n_frames), Some((shape.to_vec(), doubtful)));
+        }
         let roi = format!("{RASTER}Scan - ROI Enable = Enable\nScan - ROI Type = Raster\n");
         assert_eq!(nav(&roi, 6), Some((vec![3, 2], false)));
     }
@@ -215,7 +248,7 @@ mod tests {
     fn pixels_on_the_specimen_are_steps_of_a_scan_or_of_images() {
         let told = |lines: &str| {
             let mut facts = MetadataList::new();
-            let details = Info::parse(lines.as_bytes()).add_to(&mut facts);
+            let details = Info::parse(lines.as_bytes()).add_to(&mut facts, None);
             let steps = facts.iter().filter(|fact| fact.quantity.name().contains("step"));
             let steps = steps.map(|fact| format!("{} {fact}", fact.quantity.name()));
             let details = details.into_iter().map(|(key, value)| format!("{key}: {value}"));
