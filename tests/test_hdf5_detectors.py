@@ -227,6 +227,37 @@ def test_scans_of_topspin(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("place", "step"),
+    [
+        (lambda n: (n % 4 if n // 4 % 2 == 0 else 3 - n % 4, n // 4), None),
+        (lambda n: (n % 8 if n < 8 else 15 - n, n // 8), None),
+        (lambda n: (0, 0), None),
+        (lambda n: (n, n), None),
+        (lambda n: (0, n), 2),
+        (lambda n: (n, 0), 2),
+    ],
+    ids=["snake", "two rows of a snake", "one place", "diagonal", "along y", "along x"],
+)
+def test_positions_of_topspin_that_are_no_grid_are_no_square(tmp_path, place, step):
+    path = tmp_path / "a.app5"
+    frames = values((16, 8, 10), "f4")
+    with h5py.File(path, "w") as file:
+        for number, frame in enumerate(frames):
+            x, y = place(number)
+            file[f"scan/{number}/Data"] = frame
+            file[f"scan/{number}/Metadata"] = topspin_metadata(2e-9 * x, 1e-8 + 2e-9 * y)
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape) == frames.shape
+    assert dataset.metadata.get("scan_step_x") == (step and pytest.approx(step))
+    assert "scan_step_y" not in dataset.metadata
+    assert np.array_equal(read(dataset), frames)
+    rows = ff.Context().load("hdf5", path, sig_dims=1)
+    assert tuple(rows.shape) == frames.shape
+    assert rows.axes[0].scale == (pytest.approx(2) if step else 1)
+    assert rows.axes[1].scale == pytest.approx(2e-5)
+
+
+@pytest.mark.parametrize(
     ("name", "nav", "step"), [("A", (2, 5), 2), ("B", (3, 7), 5), ("C", (3, 5), 1)]
 )
 def test_scans_of_real_files_of_topspin(name, nav, step):

@@ -18,12 +18,13 @@ use crate::headers::xml::Element;
 /// Longer descriptions are none.
 const LONGEST: usize = 1 << 20;
 
-/// The scan shape and the steps on its axes, if the frames say where they were recorded and that
-/// is a grid.
+/// The scan shape and the steps on its axes, if the frames say where they were recorded: those of a
+/// grid, or else one axis without steps.
 pub(super) fn scan(library: &Library, found: &Found) -> Option<(Vec<usize>, Vec<Calibration>)> {
     let positions: Option<Vec<_>> =
         found.parts.iter().map(|(path, _)| position(&about(library, path)?)).collect();
-    grid(&positions?)
+    let positions = positions?;
+    Some(grid(&positions).unwrap_or_else(|| (vec![positions.len()], vec![])))
 }
 
 /// The steps on all axes. What the file has as frames may have fewer axes in the data set, `n_sig`: the
