@@ -370,6 +370,25 @@ def test_one_directory_for_all_frames(ctx, tmp_path):
     assert np.array_equal(shown, data.reshape(-1, 14, 17)[:8])
 
 
+@pytest.mark.parametrize(
+    ("shape", "frame", "options"),
+    [
+        ((5, 14, 17, 3), (14, 17, 3), {"photometric": "rgb"}),
+        ((2, 5, 14, 17, 3), (14, 17, 3), {"photometric": "rgb"}),
+        ((5, 3, 14, 17), (3, 14, 17), {"photometric": "rgb", "planarconfig": "separate"}),
+        ((5, 14, 17, 1), (14, 17), {}),
+    ],
+)
+def test_one_directory_for_all_frames_in_colours(ctx, tmp_path, shape, frame, options):
+    """Which axes are those of a page, its own tags say."""
+    data = pixels(shape, "uint8")
+    path = tmp_path / "a.tif"
+    write(path, data, truncate=True, **options)
+    dataset = assert_reads(ctx, path, data)
+    assert tuple(dataset.shape) == (*shape[: -len(frame)], *frame) or shape[-1] == 1
+    assert tuple(dataset.shape.sig) == frame
+
+
 @odd("the file has pages of several kinds")
 def test_small_views_and_other_pages(ctx, tmp_path):
     data = pixels((4, 14, 17), "uint8")

@@ -307,9 +307,9 @@ impl Stack {
         description: &Description,
         name: &str,
     ) {
-        let Some(promised) = description.n_frames.filter(|&n| n > 1 && n_pages == 1) else {
-            return;
-        };
+        let sig_shape = self.layouts.first().map_or(&[][..], |layout| &layout.shape);
+        let promised = description.n_frames(sig_shape).filter(|&n| n > 1 && n_pages == 1);
+        let Some(promised) = promised else { return };
         let Some(piece) = self.pieces.last_mut().filter(|last| last.frames.start == first_frame)
         else {
             return;

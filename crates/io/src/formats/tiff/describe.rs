@@ -17,7 +17,9 @@ pub(super) struct Description {
     /// Who wrote it.
     pub(super) kind: Option<&'static str>,
     /// How many frames there are, where it says so.
-    pub(super) n_frames: Option<u64>,
+    n_frames: Option<u64>,
+    /// How many values there are in all frames, where one page stands for all of them.
+    n_values: Option<u64>,
     pub(super) metadata: MetadataList,
     /// What is odd about it.
     pub(super) warnings: Vec<String>,
@@ -56,6 +58,15 @@ impl Description {
         let maker = vendors::add(directory, &mut found.metadata, &mut found.warnings);
         found.kind = maker.or(found.kind);
         found
+    }
+
+    /// How many frames of this shape there are, where it says so.
+    pub(super) fn n_frames(&self, sig_shape: &[usize]) -> Option<u64> {
+        let of_values = || {
+            let (n_values, of_frame) = (self.n_values?, checked_product(sig_shape)?);
+            n_values.checked_div(of_frame).filter(|_| n_values.is_multiple_of(of_frame))
+        };
+        self.n_frames.or_else(of_values)
     }
 
     /// The scan shape, of frames of this shape.
@@ -109,9 +120,7 @@ impl Description {
         let Some(shape) = shape.filter(|shape| shape.len() > 2) else { return };
         self.kind = Some("tifffile");
         if json.get("truncated").is_some_and(|truncated| truncated == true) {
-            // One page stands for all: which axes are its own shows only in its tags.
-            let nav = shape.get(..shape.len() - 2).unwrap_or_default();
-            self.n_frames = checked_product(nav);
+            self.n_values = checked_product(&shape);
         }
         self.axes = Some(Axes::All(shape));
     }
@@ -256,7 +265,10 @@ mod tests {
         let text = "ImageJ=1.52\nimages=6\nslices=3\nframes=2\nunit=\\u00B5m\nfinterval=0.5\n\
                     spacing=2.5\n";
         found.imagej(text, [Some(0.25), Some(0.5)]);
-        assert_eq!((found.n_frames, found.nav_shape(&[9, 9])), (Some(6), Some(vec![2, 3])));
+        assert_eq!(
+            (found.n_frames(&[9, 9]), found.nav_shape(&[9, 9])),
+            (Some(6), Some(vec![2, 3]))
+        );
         let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
         assert_eq!(facts, ["0.5 s", "250 nm", "500 nm", "time, depth"]);
         let axes = framefold_core::axes(&[2, 3], &[], &found.metadata);
@@ -294,7 +306,11 @@ mod tests {
         found.tifffile(r#"{"shape": [3, 4, 5, 6]}"#);
         assert_eq!(found.nav_shape(&[5, 6]), Some(vec![3, 4]));
         assert_eq!(found.nav_shape(&[6, 5]), None);
-        assert_eq!(found.n_frames, None);
+        assert_eq!(found.n_frames(&[5, 6]), None);
+        found.tifffile(r#"{"shape": [3, 4, 5, 6], "truncated": true}"#);
+        let n_frames = |shape: &[usize]| found.n_frames(shape);
+        assert_eq!((n_frames(&[5, 6]), n_frames(&[4, 5, 6])), (Some(12), Some(3)));
+        assert_eq!((n_frames(&[5, 7]), n_frames(&[0])), (None, None));
     }
 
     #[test]
