@@ -323,8 +323,8 @@ TAKE_ARRAYS = {
     "the positions": lambda count: make_polar(masked((3, 2), count)),
     "the indices": lambda count: regularize_indices(masked((3, 2), count)),
     "the lattice": lambda count: calc_coords(masked(2, count), (0, 1), (1, 0), [(1, 1)]),
-    "amplitude and phase": lambda count: hologram_frame(np.ones((4, 4)), masked((4, 4), count)),
-    "a frame": lambda count: encode_payload(masked((4, 4), count), depth=12),
+    "the phase": lambda count: hologram_frame(np.ones((4, 4)), masked((4, 4), count)),
+    "a frame": lambda count: encode_payload(masked((4, 4), count).astype(np.uint16), depth=12),
 }
 
 

@@ -62,4 +62,6 @@ await page.getByLabel("Channel of the scan image").selectOption("max");
 await page.locator(".ffv-pane-scan .ffv-badge[data-state=earlier]").waitFor();
 await lost.getByRole("button").click();
 found.lost = await until(() => lost.allTextContents(), ([words]) => words?.includes("The connection is lost"));
-tell({ ...found, ...seen });
+// The widget loads nothing from the server; JupyterLab asks for extensions that may not be there, such as /lsp/status.
+const errors = seen.errors.filter((error) => !error.startsWith("Failed to load resource"));
+tell({ ...found, ...seen, errors });
