@@ -27,6 +27,7 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
+import dask.array as da
 import distributed
 from dask_cases import (
     assert_usable,
@@ -393,6 +394,23 @@ def test_functions_where_all_workers_are_paused(tmp_path, monkeypatch):
             executor.map(abs, [-3, -4])
         executor.client.run(set_status, "running")
         assert executor.map(abs, [-3, -4]) == [3, 4]
+
+
+def test_arrays_that_no_worker_computes():
+    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=0.8) as executor:
+        client, ctx = executor.client, ff.Context(executor=executor)
+        client.wait_for_workers(1)
+        client.run(set_status, "paused")
+        frames = da.ones((4, 8, 8), chunks=(2, 8, 8))
+        dataset = ctx.load("dask", client.persist(frames))
+        with pytest.raises(WorkerError, match=r"of SumUDF: for 0\.8 seconds .* were paused"):
+            ctx.run_udf(dataset, ff.SumUDF())
+        # What a worker computes is waited for.
+        client.run(set_status, "running")
+        slow = frames.map_blocks(lambda block: time.sleep(2) or block, dtype=float)
+        slow_dataset = ctx.load("dask", client.persist(slow))
+        assert ctx.run_udf(slow_dataset, ff.SumUDF())["intensity"].data.sum() == 256
+        assert ctx.run_udf(dataset, ff.SumUDF())["intensity"].data.sum() == 256
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -62,7 +62,8 @@ class DaskJobExecutor(JobExecutor):
         Of :mod:`distributed`; it is not closed by the executor.
     is_local
         Whether the workers have nothing that this process has not: then runs of native kernels
-        alone use threads of this process, and nothing has to be sent.
+        alone use threads of this process, and nothing has to be sent; over arrays that the cluster
+        has computed (``persist``), they run on the workers.
     lt_resources
         Of no effect: workers need no tags.
     main_process_gpu
@@ -389,7 +390,8 @@ class DaskJobExecutor(JobExecutor):
 
     def _takes(self, run: Run) -> bool:
         """Whether workers process the run."""
-        return not self.is_local or not run.is_on_kernels
+        # What a cluster has computed is read where it is: here, no task of the array knows of it.
+        return not self.is_local or not run.is_on_kernels or bool(run.dataset._held)
 
     def check_open(self) -> None:
         """Raise if the workers cannot be used any more."""

@@ -1,4 +1,4 @@
-"""Functions that are called on any workers of a Dask cluster, outside of runs."""
+"""Tasks of a Dask cluster outside of the feed of a run, waited for as runs wait for theirs."""
 
 from __future__ import annotations
 
@@ -34,31 +34,63 @@ async def gathered(executor: DaskJobExecutor, name: str, futures: list[Future]) 
         If no worker can begin any of them for ``startup_timeout``, and none has; if the scheduler
         goes away.
     """
-    client = executor.client
-    scheduler: Any = client.scheduler
-    gathering = asyncio.ensure_future(client.gather(futures, asynchronous=True))
+    gathering = asyncio.ensure_future(executor.client.gather(futures, asynchronous=True))
     # What it raises when the futures are released is lost.
     gathering.add_done_callback(lambda done: done.cancelled() or done.exception())
-    seconds = 0.0
+    begin = Begin(executor, name, futures)
     try:
         while not (await asyncio.wait([gathering], timeout=POLL))[0]:
-            try:
-                async with asyncio.timeout(ANSWER):
-                    workers, running = await client.nthreads(), await scheduler.ncores_running()
-            except (OSError, TimeoutError) as error:
-                raise messages.lost_scheduler(name, scheduler.address) from error
-            seconds = 0.0 if running else seconds + POLL
-            if seconds > executor._startup_timeout:
-                keys = [future.key for future in futures if not future.done()]
-                asked = (have_begun(client, keys, address) for address in workers)
-                if keys and not any(await asyncio.gather(*asked)):
-                    raise _no_worker(executor, name, list(workers))
-                seconds = 0.0
+            await begin.check()
         found: list[Any] = gathering.result()
         return found
     finally:
         for future in futures:  # `gathering` ends with them
             future.release()
+
+
+class Begin:
+    """Whether workers begin some tasks.
+
+    Parameters
+    ----------
+    executor
+        Whose client knows the tasks.
+    name
+        Of the function or run that waits for them, for messages.
+    futures
+        Of the tasks.
+    """
+
+    def __init__(self, executor: DaskJobExecutor, name: str, futures: list[Future]) -> None:
+        self._executor = executor
+        self._name = name
+        self._futures = futures
+        #: How long the whole cluster has run nothing.
+        self._seconds = 0.0
+
+    async def check(self) -> None:
+        """To be called every ``POLL`` seconds, on the event loop of the client.
+
+        Raises
+        ------
+        WorkerError
+            If no worker can begin any of the tasks for ``startup_timeout``, and none has; if the
+            scheduler goes away.
+        """
+        client = self._executor.client
+        scheduler: Any = client.scheduler
+        try:
+            async with asyncio.timeout(ANSWER):
+                workers, running = await client.nthreads(), await scheduler.ncores_running()
+        except (OSError, TimeoutError) as error:
+            raise messages.lost_scheduler(self._name, scheduler.address) from error
+        self._seconds = 0.0 if running else self._seconds + POLL
+        if self._seconds > self._executor._startup_timeout:
+            keys = [future.key for future in self._futures if not future.done()]
+            asked = (have_begun(client, keys, address) for address in workers)
+            if keys and not any(await asyncio.gather(*asked)):
+                raise _no_worker(self._executor, self._name, list(workers))
+            self._seconds = 0.0
 
 
 def _no_worker(executor: DaskJobExecutor, name: str, addresses: list[str]) -> WorkerError:

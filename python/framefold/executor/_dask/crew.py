@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client
-
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
+from framefold.executor._dask import feed
+from framefold.executor._dask.calls import Begin
 from framefold.executor._dask.feed import Feed
 from framefold.executor._dask.memory import machine
 from framefold.executor._dask.messages import lost_scheduler
@@ -113,7 +113,7 @@ class DaskCrew(TaskCrew):
     def _start(self) -> None:
         run = self._run
         self.executor.check_open()
-        wait_for_held(run.dataset, self._client, self.check)
+        wait_for_held(run.dataset, self.executor, runs.names(run), self.check)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
             shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
@@ -151,25 +151,35 @@ class DaskCrew(TaskCrew):
             self._run.handed_out.sent(n_changes)
 
 
-def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -> None:
+def wait_for_held(
+    dataset: DataSet, executor: DaskJobExecutor, names: str, check: Callable[[], None]
+) -> None:
     """Wait for what the cluster computes for a data set: workers would wait for themselves.
 
     Raises
     ------
     InvalidArgumentError
         If another cluster does so.
+    WorkerError
+        If no worker can begin any of it for ``startup_timeout``.
     """
     futures = dataset._held
     if not futures:
         return
+    client = executor.client
     schedulers = {future.client.scheduler.address for future in futures}
     scheduler: Any = client.scheduler
     if schedulers != {scheduler.address}:
         raise failures.held_elsewhere()
     # Dask's own function for that asks the default client, which may be another or none.
+    begin = Begin(executor, names, futures)
+    looked = time.monotonic()
     while not all(future.done() for future in futures):
         check()
         time.sleep(POLL)
+        if time.monotonic() > looked + feed.POLL:
+            client.sync(begin.check)
+            looked = time.monotonic()
     for future in futures:
         if future.status != "finished":
             future.result()  # which says why
