@@ -22,7 +22,7 @@ def get_roi(params: Mapping[str, Any], shape: tuple[int, ...]) -> npt.NDArray[An
     Parameters
     ----------
     params
-        Where ``roi`` is missing, None or empty, nothing is selected. Otherwise a dict with
+        Where ``roi`` is missing, None or empty, all positions are selected. Otherwise a dict with
         ``shape="disk"``, ``cx``, ``cy`` and ``r``, as for :func:`framefold.masks.circular`; or
         with ``shape="rect"``, ``x``, ``y``, ``width`` and ``height``, as for
         :func:`framefold.masks.rectangular`.
