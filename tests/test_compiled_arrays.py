@@ -217,6 +217,46 @@ def test_medians_with_nan(ctx):
     both(ctx, DATA, Medians, params=lambda: {"numbers": numbers})
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_isclose(ctx):
+    class Close(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, numbers, ints = self.results.x, self.params.numbers, self.params.ints
+            x[0] = np.isclose(numbers, numbers).sum()
+            x[1] = np.isclose(numbers, numbers, equal_nan=True).sum()
+            x[2] = np.isclose(numbers, numbers[:1] + 1e-3, 1e-3).sum()
+            x[3] = np.isclose(ints, ints[::-1], 0.0, 250.0).sum()
+            x[4] = np.isclose(b=numbers * 2, a=numbers, atol=7.0).sum()
+            x[5] = np.isclose(numbers, 4.0).sum() + np.isclose(frame, frame + 1, atol=2.0).sum()
+            x[6] = np.isclose(numbers[0], numbers)[2, 1] + 2 * np.isclose(1.0, 1.0)
+
+    numbers = np.arange(1.0, 37).reshape(6, 6)
+    numbers[1:3, 1] = np.nan, np.inf
+    params = {"numbers": numbers, "ints": np.array([[1, 255, 3]], "uint8")}
+    both(ctx, DATA, Close, params=lambda: params)
+
+
+@numba.vectorize
+def largest(a, b):
+    return max(a, b)
+
+
+@pytest.mark.filterwarnings("ignore:ufunc.* is experimental")
+@pytest.mark.filterwarnings("ignore:(?s).*Compilation requested for previously compiled")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "largest.at(frame, np.array([0, 1]), 99.0)",
+        "largest.at(x, np.array([0, 50_000_000]), 99.0)",
+        "x[:2] = largest.reduceat(x, np.array([0, 50_000_000]))",
+    ],
+)
+def test_ufunc_at_is_refused(ctx, line):
+    with pytest.raises(UDFError, match=r"Numba does not check the indices of ufunc\.\w*at:"):
+        results(ctx, DATA, case(line)())
+
+
 def test_shapes_in_stages_and_merge(ctx):
     class Subtracts(ff.Transform):
         @ff.compiled

@@ -3,7 +3,7 @@
 Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read what they have
 written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
 any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
-the numbers. This module imports Numba.
+the numbers, and its ``np.isclose`` of arrays writes behind its result. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -253,6 +253,14 @@ def _isneginf(x: Any, out: Any) -> Any:
     return np.logical_and(np.isinf(x), np.signbit(x), out)
 
 
+@compiled
+def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    x, y = np.asarray(a) * 1.0, np.asarray(b) * 1.0  # differences of unsigned integers wrap
+    near = np.logical_and(np.abs(x - y) <= atol + rtol * np.abs(y), np.isfinite(y))
+    both_nan = np.logical_and(np.isnan(x), np.isnan(y))
+    return np.logical_or(np.logical_or(near, x == y), np.logical_and(both_nan, equal_nan))
+
+
 #: NumPy's functions with an output that Numba writes in Python, and how many arguments that makes.
 WITH_OUTPUT = {np.outer: (_outer, 3), np.isposinf: (_isposinf, 2), np.isneginf: (_isneginf, 2)}
 
@@ -289,6 +297,7 @@ class CheckArrays(KeepReadOnly):
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
             made = self._median(state, statement, new)
+            made = made or self._isclose(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
@@ -303,6 +312,15 @@ class CheckArrays(KeepReadOnly):
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
+
+    def _isclose(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call in the place of a comparison of arrays."""
+        value, loc = statement.value, statement.loc
+        called, kinds = self._call(state, statement)
+        if called is not np.isclose or sum(bool(_array(kind)) for kind in kinds) < 2:
+            return None
+        other = new(ir.Global(_isclose.__name__, _isclose, loc))
+        return ir.Expr.call(other, value.args, value.kws, loc, value.vararg)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""

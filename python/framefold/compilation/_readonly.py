@@ -27,6 +27,8 @@ nt: Any = numba.types
 
 #: Functions that write into one of their arguments, and which that is, which Numba does not check.
 WRITES_INTO = {np.fill_diagonal: 0, np.nan_to_num: 0, np.dot: 2, "array.itemset": 0}
+#: Methods of functions of ``numba.vectorize`` that write anywhere, and read anywhere.
+UNCHECKED = ("at", "reduceat")
 #: Those that return an array itself where it has the layout that is asked for.
 RETURNS_ITSELF = (np.ascontiguousarray, np.asfortranarray)
 
@@ -131,6 +133,7 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
             super().run_pass(state)
         for block in state.func_ir.blocks.values():
             for statement in block.body:
+                self._refuse_unchecked(state, statement)
                 for target in self._written_to(state, statement):
                     # As Numba says it where it does check.
                     text = f"Cannot modify readonly array of type: {target}"
@@ -187,6 +190,14 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
             return None
         function = new(ir.Global("as_type", as_type(to), loc))
         return ir.Expr.call(function, (new(value),), (), loc)
+
+    def _refuse_unchecked(self, state: Any, statement: Any) -> None:
+        called, _ = self._call(state, statement)
+        if isinstance(called, tuple) and isinstance(called[0], nt.Function):
+            name = called[1]
+            if name in UNCHECKED:
+                text = f"Numba does not check the indices of ufunc.{name}: write a loop instead"
+                raise NumbaTypeError(text, loc=statement.loc)
 
     def _written_to(self, state: Any, statement: Any) -> Iterator[Any]:
         """The types of arrays that a statement writes into, and Numba does not look at."""
