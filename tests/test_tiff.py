@@ -91,6 +91,16 @@ def test_compressed_stacks(ctx, tmp_path, byteorder, compression, dtype):
             assert_reads(ctx, path, data)
 
 
+@pytest.mark.parametrize("compression", ["zlib", "packbits"])
+def test_short_last_strips(ctx, tmp_path, compression):
+    """They are a small part of what a whole strip may be compressed to."""
+    frame = np.zeros((515, 512), np.uint8)
+    frame[:512] = 3
+    tifffile.imwrite(tmp_path / "s.tif", frame, compression=compression, rowsperstrip=512)
+    dataset = ctx.load("tiff", tmp_path / "s.tif")
+    assert np.array_equal(ctx.run_udf(dataset, ff.SumUDF())["intensity"].data, frame)
+
+
 @pytest.mark.parametrize(("byteorder", "dtype"), [("<", "uint16"), (">", "float32")])
 def test_lzma(ctx, tmp_path, byteorder, dtype):
     data = pixels((3, 35, 52), dtype)

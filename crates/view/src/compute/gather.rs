@@ -73,9 +73,12 @@ impl Layout {
             let (wholes, rest) = (line.chunks_exact(bx), line.len() / bx);
             let left = wholes.remainder();
             for (sum, cells) in sums.iter_mut().zip(wholes) {
-                let mut block = T::Block::default();
-                cells.iter().for_each(|&cell| block += cell);
-                *sum += T::total(block);
+                // Each cell has up to `by` pixels.
+                for part in cells.chunks((T::BLOCK / by).max(1)) {
+                    let mut block = T::Block::default();
+                    part.iter().for_each(|&cell| block += cell);
+                    *sum += T::total(block);
+                }
             }
             if let Some(sum) = sums.get_mut(rest) {
                 left.iter().for_each(|&cell| *sum += T::total(cell));
@@ -252,5 +255,20 @@ impl Merger for Merged {
     fn results(&self) -> Result<Vec<Array>> {
         let n = i64::try_from(self.n_frames).unwrap_or(i64::MAX);
         Ok(vec![NativeArray::try_new(&[1], vec![n])?.into()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_many_bright_pixels_do_not_wrap() {
+        let edge = 512;
+        let binning = Binning::blocks(edge, edge, [edge, edge]).unwrap();
+        let layout = Layout::try_new(&binning, edge).unwrap();
+        let (mut line, mut sums) = (vec![0; edge], [0]);
+        layout.add(&vec![60_000u16; edge * edge], &mut line, &mut sums);
+        assert_eq!(sums, [60_000 * 512 * 512]);
     }
 }

@@ -274,7 +274,7 @@ fn find<'b>(
         };
         return cache.insert(key, bytes.len(), budget, copy).map(Found::Kept);
     }
-    segment.pipeline.check_reach(found.mask, found.bytes.len(), len)?;
+    segment.pipeline.check_reach(found.mask, found.bytes.len(), part)?;
     let decode = |out: &mut [u8]| {
         let first = out.get_mut(..part).unwrap_or_default();
         let done = segment.pipeline.decode(found.mask, found.bytes, first, buffers);
