@@ -39,7 +39,7 @@ impl Cli {
     /// # Errors
     /// What is wrong with them, or the help that they ask for.
     pub(crate) fn of(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let args: Vec<OsString> = args.into_iter().collect();
+        let args = behind_the_reduction(args.into_iter().collect());
         let mut command =
             Cli::command().mut_subcommand("run", |run| run.subcommands(list::commands(&args)));
         let matches = command.try_get_matches_from_mut(args);
@@ -53,6 +53,28 @@ impl Cli {
             }
         })
     }
+}
+
+/// The arguments, with those between `run` and the reduction behind the reduction, so that all options
+/// count as they stand: a parser has an own order, and own rules, on each side of a subcommand.
+fn behind_the_reduction(mut args: Vec<OsString>) -> Vec<OsString> {
+    let Some(words) = args.get(1..).filter(|words| words.first().is_some_and(|w| w == "run"))
+    else {
+        return args;
+    };
+    let options = DataArgs::augment_args(RunArgs::augment_args(clap::Command::new("run")));
+    let options = PictureArgs::augment_args(options).allow_external_subcommands(true);
+    // What is wrong is said where all arguments are parsed.
+    let Ok(matches) = options.try_get_matches_from(words) else { return args };
+    let Some((name, rest)) = matches.subcommand() else { return args };
+    let n_behind = rest.get_many::<OsString>("").map_or(0, |behind| behind.len());
+    let reduction = args.len().saturating_sub(n_behind + 1);
+    if name != "help"
+        && let Some(moved) = args.get_mut(2..=reduction)
+    {
+        moved.rotate_right(1);
+    }
+    args
 }
 
 /// The error, with those subcommands as similar to a word that are the nearest ones. `command` is any

@@ -27,11 +27,32 @@ fn stages_are_applied_in_the_order_in_which_they_are_given() {
         ("sum scan.npy --crop 0:4,0:4 --bin 2 --probe 0,0", bins + 6.0 * 12.0),
         ("sum scan.npy --bin 2,5 --crop 1:2,0:1 --probe 0,0", 10.0 * 1500.0 + 6.0 * 145.0),
         ("sum scan.npy --crop 2:4,0:5 --bin 2,5 --probe 0,0", 10.0 * 1500.0 + 6.0 * 145.0),
+        // Before the reduction, and behind it.
+        ("--bin 2,1 sum scan.npy --bin 1,5 --probe 1,0", 10.0 * 1500.0 + 6.0 * 145.0),
+        ("-j 2 --crop 0:4,0:4 sum --bin 2 scan.npy --probe 0,0", bins + 6.0 * 12.0),
     ] {
         assert_eq!(probed(&bench, line).as_f64(), Some(value), "{line}");
     }
     let words = ["the stage 'bin 9': no bin is full", "write 'bin N|NY,NX"];
     bench.call("run sum scan.npy --bin 9").assert_failed(2, &words);
+}
+
+#[test]
+fn options_on_both_sides_of_the_reduction_are_those_of_one_call() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    bench.npy("dark.npy", "<f4", "4, 5", &[0; 80]);
+    let both = ["run", "--stage", "crop 2:4,0:5", "sum", "scan.npy", "--stage", "bin 2,5"];
+    let said = bench.call_of(&both).stdout;
+    assert_eq!(said, "scan.npy: intensity (1, 1) float64, from 15870 to 15870, sum 15870\n");
+    let probes = bench.call("run --probe 0,0 sum scan.npy --probe 0,1 -q").stdout;
+    assert_eq!(probes, "intensity[0, 0] = 1500\nintensity[0, 1] = 1506\n");
+    for (line, words) in [
+        ("run --roi 0,0 sum scan.npy --roi 1,1", &["'--roi <ROI>'", "multiple times"][..]),
+        ("run --dark dark.npy sum scan.npy --corrections", &["--dark", "--corrections", "cannot"]),
+    ] {
+        bench.call(line).assert_failed(2, words);
+    }
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Bench {
         self.command(line).output().unwrap().into()
     }
 
+    /// Runs the binary with these arguments.
+    pub fn call_of(&self, args: &[&str]) -> Outcome {
+        self.command_of(args).output().unwrap().into()
+    }
+
     /// Runs `run LIST` with arguments separated by spaces.
     pub fn run_list(&self, list: &str, line: &str) -> Outcome {
         let args = ["run", list].into_iter().chain(line.split(' '));
