@@ -261,15 +261,15 @@ fn axes_of(base: &[usize], kind: BufferKind, look: Look, axes: &[Axis]) -> Vec<A
     let of = |kind: AxisKind| axes.iter().filter(move |axis| axis.kind == kind).cloned();
     let known: Vec<Axis> = match (kind, look) {
         (BufferKind::Single, _) => vec![],
+        // Selected ones of a scan of several axes are a stack along none of them.
+        (_, Look::Frames) if base.len() < axes.len() => of(AxisKind::Sig).collect(),
         (_, Look::Frames) => of(AxisKind::Nav).chain(of(AxisKind::Sig)).collect(),
         (BufferKind::Nav, _) => of(AxisKind::Nav).collect(),
         (BufferKind::Sig, _) => of(AxisKind::Sig).collect(),
     };
-    // The last ones belong together, as the first ones may be a stack of selected frames.
+    // The last ones belong together, as the first one may be a stack of selected frames.
     let missing = base.len().saturating_sub(known.len());
-    let surplus = known.len().saturating_sub(base.len());
-    let known = known.into_iter().skip(surplus).map(Some);
-    let all = std::iter::repeat_n(None, missing).chain(known);
+    let all = std::iter::repeat_n(None, missing).chain(known.into_iter().map(Some));
     let counted = |number: usize, size: usize| Axis {
         name: format!("index_{number}"),
         kind: AxisKind::Nav,

@@ -103,6 +103,18 @@ fn picked_frames_come_with_their_positions() {
 }
 
 #[test]
+fn picked_frames_lie_along_no_axis_of_a_scan_of_two() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    // As many as the last axis of the scan has positions.
+    let table = bench.call("run pick scan.npy --roi 0,0;1,1: --scan-step 10nm,1nm -o -").stdout;
+    assert!(table.starts_with("index_0,y,x,intensity\n"), "{table}");
+    let whole = bench.call("run pick scan.npy --nav-shape 6 --roi : --scan-step 2nm -o -").stdout;
+    assert!(whole.lines().nth(21).unwrap().starts_with("2,0,0,"), "{whole}");
+    assert!(whole.contains("(nm),y,x,intensity\n"), "{whole}");
+}
+
+#[test]
 fn tif_holds_a_page_per_mask() {
     let bench = Bench::new();
     bench.scan("scan.npy");
