@@ -138,8 +138,9 @@ impl Layout {
             (None, true) => (STRIP_HEIGHT, width.saturating_mul(factor)),
             (None, false) => (height.saturating_mul(factor), width.saturating_mul(factor)),
         };
-        let n_pixels =
-            (drawn_height + GAP).saturating_mul(drawn_width + GAP).saturating_mul(n_pages);
+        let [sheet_height, sheet_width] =
+            [drawn_height, drawn_width].map(|side| side.saturating_add(GAP));
+        let n_pixels = sheet_height.saturating_mul(sheet_width).saturating_mul(n_pages);
         if n_pixels > MAX_PIXELS {
             return Err(Error::limit(format!(
                 "a picture of {n_pages} × {drawn_width} × {drawn_height} pixels is too large"

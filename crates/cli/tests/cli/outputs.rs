@@ -267,3 +267,16 @@ fn outputs_have_the_permissions_of_ordinary_files() {
     let mode = |name: &str| std::fs::metadata(bench.path(name)).unwrap().permissions().mode();
     assert_eq!(mode("out.npy"), mode("scan.npy"));
 }
+
+#[test]
+fn enlargements_beyond_all_numbers_are_refused() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let wide: Vec<u8> = vec![1; 32];
+    bench.npy("wide.npy", "|u1", "1, 2, 16", &wide);
+    for (file, factor) in [("scan.npy", u64::MAX), ("wide.npy", 1 << 60), ("wide.npy", u64::MAX)] {
+        let line = format!("run sum {file} -o out.png --upscale {factor}");
+        bench.call(&line).assert_failed(4, &["too large"]);
+    }
+    assert!(!bench.path("out.png").exists());
+}
