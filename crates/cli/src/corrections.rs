@@ -4,6 +4,7 @@ mod bad_pixels;
 
 pub(crate) use bad_pixels::BadPixels;
 
+use crate::blocks;
 use crate::npy_input::read_npy;
 use framefold::core::{Corrections, NativeArray};
 use framefold::{Dataset, Error, Result};
@@ -24,6 +25,13 @@ pub(crate) struct GivenCorrections {
 impl GivenCorrections {
     pub(crate) fn is_empty(&self) -> bool {
         self.dark.is_none() && self.gain.is_none() && self.bad_pixels.is_none()
+    }
+
+    /// The files that they are in.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let bad_pixels = self.bad_pixels.as_deref().filter(|text| blocks::is_file(text));
+        let planes = [&self.dark, &self.gain].into_iter().flatten().map(PathBuf::as_path);
+        planes.chain(bad_pixels.map(Path::new))
     }
 
     /// The data set with these corrections, in the place of those that came with its files.

@@ -18,6 +18,7 @@ use crate::field::Field;
 use framefold::core::memory;
 use framefold::io::WholeOutput;
 use framefold::{Error, Result};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -216,20 +217,6 @@ impl Target {
         self.path.as_os_str() == STANDARD_OUTPUT
     }
 
-    /// Refuses to replace one of the files that are read.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    pub(crate) fn check_not_input(&self, inputs: &[PathBuf]) -> Result<()> {
-        let Ok(target) = self.path.canonicalize() else { return Ok(()) };
-        if inputs.iter().filter_map(|input| input.canonicalize().ok()).any(|i| i == target) {
-            return Err(Error::invalid("the output is one of the input files")
-                .with_path(&self.path)
-                .with_hint("choose another name for the result"));
-        }
-        Ok(())
-    }
-
     /// Writes the result: all `fields` and `extras` where the format takes them, otherwise `main`.
     /// The file appears under its name when what this gives is published, and not at all otherwise.
     ///
@@ -278,6 +265,26 @@ impl Target {
         };
         let whole = Some(whole.map_err(|error| error.with_path(path))?);
         Ok(Written { caption, whole })
+    }
+}
+
+/// Refuses to replace one of the files that are read.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_not_inputs<'p>(
+    outputs: impl IntoIterator<Item = &'p Path>,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<()> {
+    let inputs: HashSet<PathBuf> =
+        inputs.into_iter().filter_map(|input| input.canonicalize().ok()).collect();
+    let is_input =
+        |output: &&Path| output.canonicalize().is_ok_and(|output| inputs.contains(&output));
+    match outputs.into_iter().find(is_input) {
+        Some(output) => Err(Error::invalid("the output is one of the input files")
+            .with_path(output)
+            .with_hint("choose another name for the result")),
+        None => Ok(()),
     }
 }
 
@@ -376,6 +383,9 @@ mod tests {
         assert!(target("noextension", false).is_err());
         assert!(target("nowhere/x.npy", false).is_err());
         assert_eq!(target("X.TIFF", false).unwrap().format, Format::Tif);
-        assert!(target("there.npy", true).unwrap().check_not_input(&[existing]).is_err());
+        let other = folder.path().join("other.npy");
+        let check = |output: &Path| check_not_inputs([output], [&*existing, &*other]);
+        assert!(check(&existing).is_err());
+        assert!(check(&other).is_ok());
     }
 }

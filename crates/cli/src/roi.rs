@@ -25,6 +25,11 @@ pub(crate) fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
     Roi::try_new(blocks::mask(&blocks::parse(text, nav, &WORDS)?, nav)?)
 }
 
+/// The file that `text` names, if it names one.
+pub(crate) fn file_of_roi(text: Option<&str>) -> Option<&Path> {
+    text.filter(|text| blocks::is_file(text)).map(Path::new)
+}
+
 fn from_file(path: &Path, nav: &[usize]) -> Result<Roi> {
     let array = read_npy(path)?;
     if array.dtype() != DType::Bool {

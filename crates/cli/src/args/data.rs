@@ -112,7 +112,6 @@ impl DataArgs {
     }
 
     /// What is corrected after frames are turned, and before stages.
-    #[cfg(feature = "view")]
     pub(crate) fn corrections(&self) -> &GivenCorrections {
         &self.corrections
     }

@@ -12,7 +12,7 @@ use framefold::kernels::{
     DefaultValue, GivenArray, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction, Value,
 };
 use framefold::{Dataset, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Reductions with their parameters and the files to run them over, in one pass.
@@ -58,6 +58,11 @@ impl Item {
         let sig_shape = dataset.shape().sig();
         let doubts = parameters.doubts(sig_shape)?;
         Ok((self.reduction.build(parameters, sig_shape)?, doubts))
+    }
+
+    /// The files with its parameters.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.arrays.iter().map(|(_, path)| path.as_path())
     }
 
     pub(super) fn try_new(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {

@@ -2,8 +2,9 @@
 
 use crate::args::{ConvertArgs, ConvertTo};
 use crate::interrupt::cancel_on_interrupt;
+use crate::output::check_not_inputs;
 use crate::progress::Frames;
-use crate::roi::parse_roi;
+use crate::roi::{file_of_roi, parse_roi};
 use crate::{exit, terminal};
 use framefold::io::{CsrWritten, Written, ZarrVersion};
 use framefold::{
@@ -20,6 +21,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
         None => args.output.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")),
     };
     check(args, sparse)?;
+    let given = args.data.corrections().files().chain(file_of_roi(args.roi.as_deref()));
+    check_not_inputs([&*args.output], given)?;
     let dataset = args
         .data
         .open(&args.data.format, &args.input, &[])

@@ -4,19 +4,19 @@ use super::{for_each_file, tuple};
 use crate::args::{Item, RunArgs, RunCommand};
 use crate::field::Field;
 use crate::interrupt::cancel_on_interrupt;
-use crate::output::{Extra, Target, Written};
+use crate::output::{Extra, Target, Written, check_not_inputs};
 use crate::progress::Progress;
-use crate::roi::parse_roi;
+use crate::roi::{file_of_roi, parse_roi};
 use crate::summary::{self, Stats, probe};
 use crate::terminal;
-use framefold::core::{Bool8, NativeArray, Udf};
+use framefold::core::{Bool8, BufferDecl, BufferUse, NativeArray, Udf};
 use framefold::exec::Explanation;
 use framefold::kernels::Look;
 use framefold::{
     Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults,
 };
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,12 +28,16 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     check_one(args, items)?;
     command.picture.check()?;
     let names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
-    let mut targets = match &args.output {
-        Some(template) if !args.explain => {
-            Target::for_all(template, files, &names, args.force)?.into_iter()
-        }
-        _ => Vec::new().into_iter(),
+    let targets = match &args.output {
+        Some(template) if !args.explain => Target::for_all(template, files, &names, args.force)?,
+        _ => Vec::new(),
     };
+    let given = all_files.iter().map(PathBuf::as_path);
+    let given = given.chain(command.data.corrections().files());
+    let given = given.chain(file_of_roi(args.roi.as_deref()));
+    let given = given.chain(items.iter().flat_map(Item::files));
+    check_not_inputs(targets.iter().flatten().map(Target::path), given)?;
+    let mut targets = targets.into_iter();
     for_each_file(files, |file| {
         let targets = targets.next().unwrap_or_default();
         let dataset = command.data.open(&command.data.format, file, all_files)?;
@@ -45,6 +49,11 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
             doubts.extend(of_item);
         }
         let plan = Arc::new(plan(args, &dataset, udfs)?);
+        let mains = items.iter().enumerate().map(|(i, item)| {
+            let wanted = item.buffer.as_deref().or(args.buffer.as_deref());
+            main_buffer(item, plan.buffers(i), wanted.unwrap_or(item.reduction.main_buffer))
+        });
+        let mains = mains.collect::<Result<Vec<usize>>>()?;
         let warnings = oddities(&dataset, &plan, doubts);
         if !args.quiet {
             warnings.iter().for_each(|warning| terminal::warn_of(file, warning));
@@ -64,9 +73,10 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
                 )
                 .with_hint("write the result to a file, or leave these options out"));
             }
-            target.check_not_input(&dataset.source().info().paths)?;
         }
-        let job = Job { command, file, plan, targets, warnings };
+        let read = dataset.source().info().paths.iter().chain(dataset.opened());
+        check_not_inputs(targets.iter().map(Target::path), read.map(PathBuf::as_path))?;
+        let job = Job { command, file, plan, mains, targets, warnings };
         let running = cancel_on_interrupt();
         running.run(|| job.run(&running.cancel))
     })
@@ -90,6 +100,20 @@ fn plan(args: &RunArgs, dataset: &Dataset, udfs: Vec<Arc<dyn Udf>>) -> Result<Pl
     let roi = args.roi.as_deref().map(|text| parse_roi(text, dataset.shape().nav()));
     let roi = roi.transpose()?.map(Arc::new);
     Plan::try_new(dataset, udfs, roi, &PlanOptions::default())
+}
+
+/// The number of the buffer `wanted` among the public ones of a reduction.
+///
+/// # Errors
+/// `InvalidArgument` if there is none of that name.
+fn main_buffer(item: &Item, buffers: &[BufferDecl], wanted: &str) -> Result<usize> {
+    let public = buffers.iter().filter(|decl| decl.usage != BufferUse::Private);
+    let names: Vec<&str> = public.map(|decl| decl.name.as_str()).collect();
+    names.iter().position(|name| *name == wanted).ok_or_else(|| {
+        let reduction = item.reduction.name;
+        Error::invalid(format!("'{reduction}' has no result buffer '{wanted}'"))
+            .with_hint(format!("choose one of {}", names.join(", ")))
+    })
 }
 
 /// What is odd about the data and the reduction, known before time is spent on them.
@@ -116,6 +140,8 @@ struct Job<'a> {
     command: &'a RunCommand,
     file: &'a Path,
     plan: Arc<Plan>,
+    /// The number of the main buffer of each reduction among its public ones.
+    mains: Vec<usize>,
     /// One for each reduction, or none at all.
     targets: Vec<Target>,
     warnings: Vec<String>,
@@ -237,14 +263,7 @@ impl Job<'_> {
         }
         let axes = self.plan.dataset().axes();
         let mut outcomes = Vec::with_capacity(items.len());
-        for (item, udf) in items.iter().zip(udfs) {
-            let wanted = item.buffer.as_deref().or(self.command.run.buffer.as_deref());
-            let wanted = wanted.unwrap_or(item.reduction.main_buffer);
-            let names: Vec<String> = udf.buffers.iter().map(|b| b.decl.name.clone()).collect();
-            let main = names.iter().position(|name| name == wanted).ok_or_else(|| {
-                Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
-                    .with_hint(format!("choose one of {}", names.join(", ")))
-            })?;
+        for ((item, udf), &main) in items.iter().zip(udfs).zip(&self.mains) {
             let reduction = item.reduction;
             let fields = udf.buffers.into_iter();
             let fields = fields.map(|buffer| Field::try_new(buffer, &results, reduction, &axes));

@@ -17,6 +17,8 @@ fn wrong_calls_are_2() {
         ("run masks scan.npy", &["--disk", "--masks"]),
         ("run sum scan.npy --threads 0", &["--threads"]),
         ("run sum scan.npy --nav-shape 0,3", &["length 0"]),
+        // Before the pass: nothing is planned for a buffer that is not there.
+        ("run sum scan.npy --explain --buffer nope", &["no result buffer 'nope'", "intensity"]),
         ("run sum scan.npy --dtype uint17", &["'uint17'", "uint16"]),
         ("run sum scan.npy --format jpeg", &["'jpeg'", "npy"]),
         ("run sum scan.npy --frame-header 4", &["frame_header", "npy"]),

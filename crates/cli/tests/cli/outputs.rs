@@ -269,6 +269,33 @@ fn outputs_have_the_permissions_of_ordinary_files() {
 }
 
 #[test]
+fn files_that_are_read_are_not_replaced() {
+    let bench = Bench::new();
+    for name in ["a.npy", "a-sum.npy"] {
+        bench.scan(name);
+    }
+    bench.npy("plane.npy", "<f4", "4, 5", &[0; 80]);
+    bench.npy("roi.npy", "|b1", "2, 3", &[1; 6]);
+    let before = ["a.npy", "a-sum.npy", "plane.npy", "roi.npy"]
+        .map(|name| std::fs::read(bench.path(name)).unwrap());
+    for line in [
+        "run sum a.npy a-sum.npy -o {stem}-sum.npy -f",
+        "run sum a.npy --dark plane.npy -o plane.npy -f",
+        "run sum a.npy --gain plane.npy -o plane.npy -f",
+        "run sum a.npy --bad-pixels plane.npy -o plane.npy -f",
+        "run masks a.npy --masks plane.npy -o plane.npy -f",
+        "run sum a.npy --roi roi.npy -o roi.npy -f",
+        "convert a.npy plane.npy --dark plane.npy -f",
+        "convert a.npy roi.npy --roi roi.npy -f",
+    ] {
+        bench.call(line).assert_failed(2, &["the output is one of the input files"]);
+    }
+    let after = ["a.npy", "a-sum.npy", "plane.npy", "roi.npy"]
+        .map(|name| std::fs::read(bench.path(name)).unwrap());
+    assert!(before == after);
+}
+
+#[test]
 fn enlargements_beyond_all_numbers_are_refused() {
     let bench = Bench::new();
     bench.scan("scan.npy");
