@@ -185,6 +185,10 @@ if __name__ == "__main__":
                 except ff.exceptions.InvalidArgumentError as error:
                     assert "holds chunks of the array" in str(error)
                     print("refused")
+                if name == "dask":  # native functions run here, where that cluster is known
+                    dataset = ctx.load("dask", held, sig_dims=2, min_size=0)
+                    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+                    assert np.array_equal(sums, expected)
     with ff.Context.make_with("dask", cpus=2) as ctx:
         dataset = ctx.load("dask", array, sig_dims=2, min_size=0)
         sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data

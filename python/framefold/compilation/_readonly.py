@@ -193,11 +193,11 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
 
     def _refuse_unchecked(self, state: Any, statement: Any) -> None:
         called, _ = self._call(state, statement)
-        if isinstance(called, tuple) and isinstance(called[0], nt.Function):
-            name = called[1]
-            if name in UNCHECKED:
-                text = f"Numba does not check the indices of ufunc.{name}: write a loop instead"
-                raise NumbaTypeError(text, loc=statement.loc)
+        if not isinstance(called, tuple):  # a function's own method, and its name
+            return
+        if isinstance(called[0], nt.Function) and called[1] in UNCHECKED:
+            text = f"Numba does not check the indices of ufunc.{called[1]}: write a loop instead"
+            raise NumbaTypeError(text, loc=statement.loc)
 
     def _written_to(self, state: Any, statement: Any) -> Iterator[Any]:
         """The types of arrays that a statement writes into, and Numba does not look at."""

@@ -390,8 +390,12 @@ class DaskJobExecutor(JobExecutor):
 
     def _takes(self, run: Run) -> bool:
         """Whether workers process the run."""
-        # What a cluster has computed is read where it is: here, no task of the array knows of it.
-        return not self.is_local or not run.is_on_kernels or bool(run.dataset._held)
+        if not self.is_local or not run.is_on_kernels:
+            return True
+        # What these workers hold is read there: here, Dask may know of another cluster, or of none.
+        scheduler: Any = self.client.scheduler
+        held = {future.client.scheduler.address for future in run.dataset._held}
+        return scheduler.address in held
 
     def check_open(self) -> None:
         """Raise if the workers cannot be used any more."""
