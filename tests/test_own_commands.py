@@ -250,16 +250,18 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr(ff.Context, "run_udf", counting)
     own = "mine:Brightest -p least=40 -b value"
-    what = f"sum,{own},ring 0,2,mine.py:total,masks --disk 1.5,2,1,ring 1,2"
+    reductions = "ring 0,2,masks --disk 1.5,2,1,ring 1,2,com,stddev"
+    what = f"sum,{own},mine.py:total,{reductions}"
     # What a list with a function in it gives is what the engine's command line gives.
     assert run(f"'{what}' a.npy -o 'out/{{reduction}}.npy' --roi 1:") == 0
     assert len(counted) == 1
-    names = ["Brightest", "masks", "ring", "ring-2", "sum", "total"]
+    of_engine = ["com", "masks", "ring", "ring-2", "stddev", "sum"]
+    names = sorted(["Brightest", "total", *of_engine])
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == names
     (tmp_path / "engine").mkdir()
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    engine = "sum,ring 0,2,masks --disk 1.5,2,1,ring 1,2"
+    engine = f"sum,{reductions}"
     done = subprocess.run(
         [
             *(sys.executable, "-m", "framefold", "run", engine, "a.npy", "--roi", "1:"),
@@ -271,7 +273,7 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    for name in ("sum", "ring", "masks", "ring-2"):
+    for name in of_engine:
         found, expected = np.load(f"out/{name}.npy"), np.load(f"engine/{name}.npy")
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype

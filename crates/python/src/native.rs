@@ -116,6 +116,7 @@ pub(crate) fn native_reductions(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict
         described.set_item("alias", row.alias)?;
         described.set_item("summary", row.summary)?;
         described.set_item("buffers", row.buffers)?;
+        described.set_item("main_buffer", row.main_buffer)?;
         described.set_item("vectors", row.look == Look::Vectors)?;
         described.set_item("example", row.example)?;
         let parameters = row.parameters.iter().map(|parameter| {

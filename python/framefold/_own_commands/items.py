@@ -33,6 +33,8 @@ class Item(NamedTuple):
         Those given.
     buffer
         The one result to write, if that was said.
+    main_buffer
+        The one that files of a single result hold; that of functions of one's own is the first.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Item(NamedTuple):
     function: Any
     parameters: dict[str, Any]
     buffer: str | None
+    main_buffer: str | None = None
 
     def made(self) -> UDF:
         """The UDF."""
@@ -119,7 +122,8 @@ def _item(text: str, given: Namespace) -> Item:
         if key.startswith("of_") and value is not None
     }
     shown = words[0] if words[0] in SHORT else row["name"]
-    return Item(text, shown, row["name"], parameters, own.buffer or given.buffer)
+    buffer, main = own.buffer or given.buffer, row["main_buffer"]
+    return Item(text, shown, row["name"], parameters, buffer, main)
 
 
 def _detector(text: str) -> float | tuple[float, ...]:

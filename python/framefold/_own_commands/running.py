@@ -162,7 +162,7 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
                     f"there is no result buffer '{item.buffer}'; there are {', '.join(results)}"
                 )
             if paths and ending_of(paths[i]) in FOR_ONE:
-                names = names[:1]
+                names = [item.main_buffer] if item.main_buffer in names else names[:1]
             if at_end:
                 writes[i]({"": {name: results[name] for name in names}})
             of = f"{file}: {item.text}" if len(items) > 1 else file
