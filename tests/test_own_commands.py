@@ -188,7 +188,7 @@ def test_classes_objects_and_functions(run, capsys):
 
 
 def test_regions_are_those_of_the_command_line(run):
-    for roi, index in [("::2", np.s_[::2]), ("1:3,-1", np.s_[1:3, -1]), ("2,3", (2, 3))]:
+    for roi, index in [("::2", np.s_[::2]), ("-3:-1,-1", np.s_[1:3, -1]), ("2,3", (2, 3))]:
         assert run(f"mine:Brightest a.npy -o out.npy -f -r {roi}") == 0
         seen = np.zeros((4, 6), dtype=bool)
         seen[index] = True
@@ -230,9 +230,9 @@ def test_axes_are_said_as_for_reductions(run):
         np.testing.assert_allclose(group["v"], 0.5 * np.arange(4))
         np.testing.assert_allclose(group["u"], 2 * np.arange(6))
     ctx = ff.Context.make_with("inline")
-    frames = "mine:Frame a.npy -f -o out.h5 --pixel-size 2mrad --centre 1,2 --rotation 30"
+    frames = "mine:Frame a.npy -f -o out.h5 --pixel-size 2mrad --centre -1,2 --rotation 30"
     assert run(frames) == 0
-    expected = ctx.load("npy", "a.npy", pixel_size="2mrad", centre=(1, 2), rotation=30).axes[2:]
+    expected = ctx.load("npy", "a.npy", pixel_size="2mrad", centre=(-1, 2), rotation=30).axes[2:]
     with h5py.File("out.h5") as file:
         for axis in expected:
             np.testing.assert_allclose(file["pixels"][axis.name], axis.values)
@@ -250,7 +250,7 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr(ff.Context, "run_udf", counting)
     own = "mine:Brightest -p least=40 -b value"
-    reductions = "ring 0,2,masks --disk 1.5,2,1,ring 1,2,com,stddev"
+    reductions = "ring 0,2,masks --disk 1.5,2,1,ring -0.25,2,1,2,com --cy -0.25,stddev"
     what = f"sum,{own},mine.py:total,{reductions}"
     # What a list with a function in it gives is what the engine's command line gives.
     assert run(f"'{what}' a.npy -o 'out/{{reduction}}.npy' --roi 1:") == 0
@@ -332,11 +332,15 @@ def test_nothing_is_written_into_what_is_read(run, capsys, tmp_path):
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
         ("mine:np a.npy", 2, "it is a module"),
         ("mine:total missing.npy", 5, "'missing.npy': could not open the file"),
-        ("mine:total a.npy --roi 9", 2, r"does not fit a scan of shape (4, 6)"),
+        ("mine:total a.npy --roi 9", 2, "axis 0 of the scan goes from 0 to 4"),
+        ("mine:total a.npy --roi 0:99", 2, "axis 0 of the scan goes from 0 to 4"),
+        ("mine:total a.npy --roi 1:2:3:4", 2, "neither an index nor a slice"),
+        ("mine:total a.npy --roi a.npy", 2, "the ROI has dtype uint16, not bool"),
         ("mine:total a.npy --roi a:b", 2, "write slices such as"),
         ("mine:total a.npy -p x=1", 2, "parameters are for UDF classes"),
         ("mine:Brightest a.npy -p x=1", 2, "unexpected keyword argument 'x'"),
         ("mine:Brightest a.npy -p x", 2, "'x' is not NAME=VALUE"),
+        ("mine:Brightest a.npy -p 'least={[1]: 2}'", 2, "has no value: unhashable type: 'list'"),
         ("mine:Brightest a.npy --buffer x", 2, "no result buffer 'x'; there are position, value"),
         ("mine:total a.npy -o out.png", 2, "does not end in anything that results are saved as"),
         ("mine:total a.npy b.npy -o out.npy", 2, "put {stem}"),
@@ -347,7 +351,9 @@ def test_nothing_is_written_into_what_is_read(run, capsys, tmp_path):
         ("sum,,mine:total a.npy", 2, "an item of the list 'sum,,own_"),
         ("sum,mine:nope a.npy", 2, "has no 'nope'"),
         ("'ring,mine:total' a.npy", 2, "in 'ring': argument --ring: expected one argument"),
-        ("'ring a,mine:total' a.npy", 2, "in 'ring a': argument --ring: invalid"),
+        ("'ring a,mine:total' a.npy", 2, "in 'ring a': argument --ring: 'a' is not a finite"),
+        ("'masks --masks mine.py,mine:total' a.npy", 3, "cannot be read: the magic string"),
+        ("'ring -a,mine:total' a.npy", 2, "argument --ring: '-a' is not a finite number"),
         ("'com --cyy 3,mine:total' a.npy", 2, "in 'com --cyy 3': unrecognized arguments: --cyy 3"),
         ("sum,mine:Brightest a.npy -p least=3", 2, "-p is for one function, and here are 2"),
         ("sum,mine:Brightest a.npy -b value", 2, "--buffer is for one function, and here are 2"),
@@ -371,11 +377,20 @@ def test_errors_are_those_of_the_command_line(run, capsys, tmp_path, line, code,
         assert told.count("  File ") == 1
 
 
-def test_an_option_that_there_is_not_is_refused(run, capsys):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--nope", "unrecognized arguments: --nope"),
+        ("--centre 1;2", "argument --centre: '1;2' is not a finite number"),
+        ("--nav-shape 4;6", "argument --nav-shape: '4;6' is not a shape; write one like 128,128"),
+        ("-j few", "argument -j/--threads: 'few' is not a whole number"),
+    ],
+)
+def test_options_that_are_refused(run, capsys, options, message):
     with pytest.raises(SystemExit) as ended:
-        run("mine:total a.npy --nope")
+        run(f"mine:total a.npy {options}")
     assert ended.value.code == 2
-    assert "unrecognized arguments: --nope; see" in capsys.readouterr().err
+    assert f"{message}; see" in capsys.readouterr().err
 
 
 def test_the_command_itself(run, tmp_path):

@@ -34,6 +34,7 @@ mod terminal;
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
 pub use nearest::nearest;
+pub use roi::parse_roi;
 
 use std::path::PathBuf;
 

@@ -14,11 +14,11 @@ const WORDS: Words = Words {
 
 /// The region of interest that `text` means on a scan of shape `nav`.
 ///
-/// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or [`blocks`].
+/// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or slices as in NumPy, joined by `;`.
 ///
 /// # Errors
 /// `InvalidArgument` if it does not fit the scan or selects nothing; errors of the file.
-pub(crate) fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
+pub fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
     if blocks::is_file(text) {
         return from_file(Path::new(text), nav);
     }

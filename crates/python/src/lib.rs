@@ -44,7 +44,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _engine {
     #[pymodule_export]
-    use super::cli::{cli_main, nearest_names};
+    use super::cli::{cli_main, nearest_names, parse_roi};
     #[pymodule_export]
     use super::colours::vector_colours;
     #[pymodule_export]

@@ -10,6 +10,7 @@ from framefold._own_commands.options import (
     add_file_options,
     add_parameters,
     opened,
+    whole,
 )
 from framefold.api import Context
 from framefold.checking import check_udf
@@ -36,7 +37,7 @@ def check_parser() -> Parser:
     parser.add_argument(
         "-n",
         "--frames",
-        type=int,
+        type=whole,
         default=64,
         metavar="N",
         help="about how many frames to run it over [default: 64]",

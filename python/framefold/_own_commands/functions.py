@@ -79,6 +79,8 @@ def parameters_of(texts: Sequence[str]) -> dict[str, Any]:
             found[name] = literal_eval(value)
         except (ValueError, SyntaxError):
             found[name] = _TRUTHS.get(value.strip().lower(), value)
+        except (TypeError, MemoryError, RecursionError) as error:  # as of {[1]: 2}
+            raise InvalidArgumentError(f"the parameter '{text}' has no value: {error}") from None
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._own_commands.functions import found, made, parameters_of
 from framefold._own_commands.names import SHORT, is_function, reductions, split
-from framefold._own_commands.options import numbers
-from framefold.exceptions import InvalidArgumentError
+from framefold._own_commands.options import Parser, number, numbers
+from framefold.exceptions import BadFileError, FileAccessError, InvalidArgumentError
 from framefold.udf.base import UDF
 from framefold.udf.reduction import ReductionUDF
 
@@ -35,6 +35,8 @@ class Item(NamedTuple):
         The one result to write, if that was said.
     main_buffer
         The one that files of a single result hold; that of functions of one's own is the first.
+    files
+        Those that parameters are read from.
     """
 
     text: str
@@ -43,6 +45,7 @@ class Item(NamedTuple):
     parameters: dict[str, Any]
     buffer: str | None
     main_buffer: str | None = None
+    files: tuple[str, ...] = ()
 
     def made(self) -> UDF:
         """The UDF."""
@@ -71,7 +74,7 @@ def items_of(given: Namespace) -> list[Item]:
     return items
 
 
-class _ItemParser(ArgumentParser):
+class _ItemParser(Parser):
     """For the words of one item of a list."""
 
     def __init__(self, text: str) -> None:
@@ -107,23 +110,31 @@ def _item(text: str, given: Namespace) -> Item:
     row = rows[name]
     if words[0] in SHORT:
         words = [words[0], f"--{words[0]}", *words[1:]]
+    kinds = {}
     for parameter in row["parameters"]:
         if parameter["option"] is not None:
-            parser.add_argument(
-                f"--{parameter['option']}",
-                dest=f"of_{parameter['name']}",
-                default=None,
-                **_KINDS.get(parameter["kind"], {}),
-            )
+            flag, kind = f"--{parameter['option']}", parameter["kind"]
+            kinds[parameter["name"]] = kind
+            how = _KINDS.get(kind, {})
+            parser.add_argument(flag, dest=f"of_{parameter['name']}", default=None, **how)
+            if kind == "number" or words[0] in SHORT:
+                parser.any_value_follows(flag)
     own = parser.parse_args(words[1:])
     parameters = {
         key.removeprefix("of_"): value
         for key, value in vars(own).items()
         if key.startswith("of_") and value is not None
     }
+    files: list[str] = []
+    for key, kind in kinds.items():
+        if key in parameters and kind in ("array", "arrays"):
+            paths = parameters[key] if kind == "arrays" else [parameters[key]]
+            files += paths
+            arrays = [_array(path) for path in paths]
+            parameters[key] = arrays if kind == "arrays" else arrays[0]
     shown = words[0] if words[0] in SHORT else row["name"]
     buffer, main = own.buffer or given.buffer, row["main_buffer"]
-    return Item(text, shown, row["name"], parameters, buffer, main)
+    return Item(text, shown, row["name"], parameters, buffer, main, tuple(files))
 
 
 def _detector(text: str) -> float | tuple[float, ...]:
@@ -133,19 +144,21 @@ def _detector(text: str) -> float | tuple[float, ...]:
 
 def _array(path: str) -> npt.NDArray[Any]:
     try:
-        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"the array '{path}' cannot be read: {error}") from None
+        with open(path, "rb") as file:
+            array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    except OSError as error:
+        raise FileAccessError(f"the array '{path}' cannot be read: {error}") from None
+    except (ValueError, EOFError) as error:
+        raise BadFileError(f"the array '{path}' cannot be read: {error}") from None
     return array
 
 
 #: How parameters of a kind are parsed; others stay texts.
 _KINDS: dict[str, dict[str, Any]] = {
-    "number": {"type": float},
-    "radius": {"type": float},
+    "number": {"type": number},
+    "radius": {"type": number},
     "switch": {"action": "store_const", "const": True},
     "disks": {"type": _detector, "action": "append"},
     "rings": {"type": _detector, "action": "append"},
-    "arrays": {"type": _array, "action": "append"},
-    "array": {"type": _array},
+    "arrays": {"action": "append"},
 }

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import (
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+)
+from collections.abc import Sequence
+from math import inf, isfinite
 from typing import Any, NoReturn
 
 from framefold._engine import known_stages
@@ -17,14 +25,34 @@ from framefold.warnings import DataSetWarning
 
 
 class Parser(ArgumentParser):
-    """Says what is wrong as the engine's command line does."""
+    """Takes values and says what is wrong as the engine's command line does."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self._before_any: set[str] = set()
+
+    def any_value_follows(self, *flags: str) -> None:
+        """Take what follows one of these for its value, though it may begin with ``-``."""
+        self._before_any.update(flags)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str], namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """As in the base class, of which ``parse_args`` gets here, too."""
+        words: list[str] = []
+        for word in args:
+            if words and words[-1] in self._before_any and word.startswith("-"):
+                words[-1] += f"={word}" if words[-1].startswith("--") else word
+            else:
+                words.append(word)
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         print(f"framefold: {message}; see '{self.prog} MODULE:NAME --help'", file=sys.stderr)
         raise SystemExit(2)
 
 
-def add_parameters(parser: ArgumentParser) -> None:
+def add_parameters(parser: Parser) -> None:
     """Parameters of a class of functions."""
     parser.add_argument(
         "-p",
@@ -37,7 +65,7 @@ def add_parameters(parser: ArgumentParser) -> None:
     )
 
 
-def add_file_options(parser: ArgumentParser) -> None:
+def add_file_options(parser: Parser) -> None:
     """What can be said of a file and its axes: the options of all formats."""
     file = parser.add_argument_group("options about the file")
     file.add_argument("--format", default="auto", metavar="NAME", help="see 'framefold formats'")
@@ -46,16 +74,19 @@ def add_file_options(parser: ArgumentParser) -> None:
         if option.name not in seen and option.kind != "paths":
             seen.add(option.name)
             _add_option(file, option)
+            if option.kind in ("integer", "number", "written"):
+                parser.any_value_follows(f"--{option.flag}")
     axes = parser.add_argument_group("options about axes")
     for flag, metavar, kind, words in (
         ("scan-step", "STEP", str, "the step of the scan with its unit: 0.5nm"),
         ("pixel-size", "SIZE", str, "the size of a pixel with its unit: 1.2mrad"),
-        ("rotation", "DEGREES", float, "the rotation of the scan in degrees"),
+        ("rotation", "DEGREES", number, "the rotation of the scan in degrees"),
         ("centre", "CY,CX", numbers, "the pixel at which the axes of a frame have the value 0"),
         ("names", "NAMES", _names, "the names of all axes, those of the scan first"),
     ):
         dest = f"option_{flag.replace('-', '_')}"
         axes.add_argument(f"--{flag}", dest=dest, type=kind, metavar=metavar, help=words)
+        parser.any_value_follows(f"--{flag}")
     axes.add_argument("--flip", dest="option_flip", metavar="AXES", help="turns frames: y, x or yx")
     axes.add_argument(
         "--transpose",
@@ -79,6 +110,7 @@ def add_file_options(parser: ArgumentParser) -> None:
     words = "makes other frames of the frames, before all else, in the order of the stages"
     stages.add_argument("--stage", action=_Stage, metavar="STAGE", help=words)
     parser.set_defaults(stages=())
+    parser.any_value_follows("--bad-pixels", "--bin", "--crop", "--stage")
 
 
 class _Stage(Action):
@@ -128,20 +160,40 @@ def _add_option(group: Any, option: Option) -> None:
     else:
         how["type"] = {
             "shape": _shape,
-            "count": int,
-            "bytes": int,
-            "integer": int,
-            "number": float,
+            "count": whole,
+            "bytes": whole,
+            "integer": whole,
+            "number": number,
         }.get(option.kind, str)
         group.add_argument(flag, metavar=option.kind.upper(), **how)
 
 
-def _shape(text: str) -> tuple[int, ...]:
-    return tuple(int(length) for length in text.replace("x", ",").split(","))
+def whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"'{text}' is not a whole number") from None
+
+
+def number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = inf
+    if not isfinite(value):
+        raise ArgumentTypeError(f"'{text}' is not a finite number")
+    return value
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(number) for number in text.split(","))
+    return tuple(number(part) for part in text.split(","))
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(length) for length in text.rstrip(",").replace("x", ",").split(","))
+    except ValueError:
+        raise ArgumentTypeError(f"'{text}' is not a shape; write one like 128,128") from None
 
 
 def _names(text: str) -> list[str]:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from framefold import _engine
 from framefold._own_commands.items import Item, items_of
 from framefold._own_commands.options import (
     Parser,
     add_file_options,
     add_parameters,
     opened,
+    whole,
 )
 from framefold.api import Context
 from framefold.common.buffers import BufferWrapper
@@ -67,7 +68,8 @@ def run_parser() -> Parser:
     parser.add_argument(
         "-r", "--roi", help="'0:64,10:20', '::2', '3,4', several joined by ';', or .npy"
     )
-    parser.add_argument("-j", "--threads", type=int, metavar="N", help="the number of threads")
+    parser.any_value_follows("-r", "--roi")
+    parser.add_argument("-j", "--threads", type=whole, metavar="N", help="the number of threads")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no summary")
     add_file_options(parser)
     return parser
@@ -147,7 +149,9 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
         )
         dataset = opened(ctx, given, file)
         udfs = [item.made() for item in items]
-        roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
+        roi = None
+        if given.roi is not None:
+            roi = _engine.parse_roi(given.roi, tuple(dataset.shape.nav))
         progress = not given.quiet and sys.stderr.isatty()
         out: dict[str, Any] = {}
         if grows:
@@ -186,32 +190,3 @@ def _in_words(name: str, buffer: BufferWrapper) -> str:
         lows, highs = zip(*limits, strict=True)
         text += f", from {np.fmin.reduce(lows)} to {np.fmax.reduce(highs)}"
     return text
-
-
-def _roi(text: str, nav: tuple[int, ...]) -> npt.NDArray[Any]:
-    """What a text of the command line selects of a scan."""
-    if text.lower().endswith(".npy"):
-        try:
-            array: npt.NDArray[Any] = np.load(text, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InvalidArgumentError(f"the ROI '{text}' cannot be read: {error}") from None
-        return array
-    mask = np.zeros(nav, dtype=bool)
-    for block in text.split(";"):
-        try:
-            mask[tuple(_index(entry) for entry in block.split(","))] = True
-        except (ValueError, IndexError) as error:
-            raise InvalidArgumentError(
-                f"the ROI '{block}' does not fit a scan of shape {nav}: {error}; write slices such "
-                f"as 0:64,10:20 or ::2, a position such as 3,4, or name an .npy file"
-            ) from None
-    return mask
-
-
-def _index(entry: str) -> int | slice:
-    parts = [int(part) if part.strip() else None for part in entry.split(":")]
-    if len(parts) > 1:
-        return slice(*parts)
-    if parts[0] is None:
-        raise ValueError("an entry is empty")
-    return parts[0]
