@@ -6,36 +6,14 @@ and so do lists of reductions with such a function among them.
 
 from __future__ import annotations
 
-import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
+from framefold._own_commands.ending import OutputClosedError, code_of, ends_well, report
 from framefold._own_commands.names import function_among
 from framefold._own_commands.options import Parser
-from framefold.common._tracebacks import without_own_lines
-from framefold.exceptions import (
-    BadFileError,
-    EngineError,
-    FileAccessError,
-    FramefoldError,
-    InvalidArgumentError,
-    LimitError,
-    UnsupportedError,
-)
 
 __all__ = ["run", "wants"]
-
-#: What the engine's command line has for each class of errors, narrower classes first.
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (EngineError, 70),
-    (InvalidArgumentError, 2),
-    (BadFileError, 3),
-    (UnsupportedError, 4),
-    (LimitError, 4),
-    (FileAccessError, 5),
-)
-_USER_CODE, _INTERRUPTED = 6, 130
 
 
 def wants(arguments: Sequence[str]) -> bool:
@@ -53,18 +31,23 @@ def run(arguments: Sequence[str]) -> int:
     arguments
         Those of the command, without the name of the program.
     """
-    work, parser = _command(arguments[0])
-    given = parser.parse_args(arguments[1:])
+    try:
+        with ends_well():
+            work, parser = _command(arguments[0])
+            return _done(work, parser.parse_args(arguments[1:]))
+    except OutputClosedError:
+        return 0
+    except KeyboardInterrupt as interrupt:
+        return code_of(interrupt)
+
+
+def _done(work: Callable[[Namespace], int], given: Namespace) -> int:
     try:
         return work(given)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except FramefoldError as error:
-        print(f"framefold: {' '.join(str(error).split())}", file=sys.stderr)
-        return next((code for kind, code in _CODES if isinstance(error, kind)), _USER_CODE)
-    except BaseException as error:  # of user code, such as sys.exit(3)
-        traceback.print_exception(without_own_lines(error))
-        return _USER_CODE
+    except (KeyboardInterrupt, OutputClosedError):
+        raise
+    except BaseException as error:  # also of user code, such as sys.exit(3)
+        return report(error)
 
 
 def _command(name: str) -> tuple[Callable[[Namespace], int], Parser]:

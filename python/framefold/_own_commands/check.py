@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from framefold._own_commands.ending import say
 from framefold._own_commands.functions import found, made, parameters_of
 from framefold._own_commands.options import (
     Parser,
@@ -51,5 +52,5 @@ def check(given: Namespace) -> int:
     udf = made(found(given.function), parameters_of(given.param))
     with Context.make_with("inline") as ctx:
         report = check_udf(udf, opened(ctx, given, given.file), frames=given.frames)
-    print(report)
+    say(str(report))
     return 0 if report else WRONG

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold import _engine
+from framefold._own_commands.ending import report, say
 from framefold._own_commands.items import Item, items_of
 from framefold._own_commands.options import (
     Parser,
@@ -21,19 +22,42 @@ from framefold._own_commands.options import (
     opened,
     whole,
 )
+from framefold._own_commands.targets import check_not_read, in_folder, targets_of
 from framefold.api import Context
 from framefold.common.buffers import BufferWrapper
-from framefold.exceptions import FileAccessError, InvalidArgumentError
-from framefold.results.saving import FOR_ONE, WRITERS, ending_of, new_file
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset.base import DataSet
+from framefold.results.saving import FOR_ONE, ending_of, new_file
+from framefold.run.inspecting import UDFRunner
+from framefold.udf.base import UDF
 
 
 def run_all(given: Namespace) -> int:
-    """Run what the arguments of the command say over each file; gives the exit code."""
+    """Run what the arguments of the command say over each file; gives the exit code.
+
+    A file that fails is reported, and the others are still done; the code is that of the first one.
+    """
     items = items_of(given)
-    template = template_of(items, given)
-    for file in given.files:
-        run_over(file, items, template, given)
-    return 0
+    udfs = [item.made() for item in items]
+    targets = targets_of([item.name for item in items], given)
+    if given.resume and not all(_grows(paths) for paths in targets):
+        raise InvalidArgumentError(
+            "--resume goes on with the .zarr of one function; write to one: -o NAME.zarr"
+        )
+    check_not_read((path for paths in targets for path in paths), _named_files(items, given))
+    code = 0
+    for file, paths in zip(given.files, targets, strict=True):
+        try:
+            said = _run_over(file, items, udfs, paths, given)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also of user code, such as sys.exit(3)
+            failed = report(error, file)
+            code = code or failed
+            continue
+        if not given.quiet:
+            say("\n".join(said))
+    return code
 
 
 def run_parser() -> Parser:
@@ -75,105 +99,73 @@ def run_parser() -> Parser:
     return parser
 
 
-def template_of(items: list[Item], given: Namespace) -> str | None:
-    """Where results go, with the places of names in it; None if they are not written."""
-    template: str | None = given.output
-    if template is None:
-        return None
-    is_known = any(template.lower().endswith(ending) for ending in WRITERS)
-    if template.endswith(("/", os.sep)) or (not is_known and Path(template).is_dir()):
-        stem = "{stem}-" if len(given.files) > 1 and "{stem}" not in template else ""
-        template = os.path.join(template, stem + "{reduction}.h5")
-    if len(items) > 1 and "{reduction}" not in template:
-        raise InvalidArgumentError(
-            f"{len(items)} reductions would be written to one output, '{template}'; name a folder, "
-            f"as in -o out/, or files in it: -o 'out/{{reduction}}.npz'"
-        )
-    if len(given.files) > 1 and "{stem}" not in template:
-        raise InvalidArgumentError(
-            "several input files would be written to this output; put {stem} into its name"
-        )
-    return template
+def _named_files(items: Sequence[Item], given: Namespace) -> Iterator[str]:
+    """The files that a command names and reads."""
+    yield from given.files
+    planes = (given.dark, given.gain)
+    yield from (file for file in planes if file is not None)
+    arrays = (given.roi, given.bad_pixels)
+    yield from (text for text in arrays if text is not None and text.lower().endswith(".npy"))
+    for item in items:
+        yield from item.files
 
 
-def check_place(path: Path, inputs: list[str]) -> None:
-    """Refuse a place among what is read, and in Zarr, whose folders hold nothing else."""
-    folder = path.parent.resolve()
-    hint = "choose a place outside of it for the result"
-    if folder.is_dir() and any(Path(file).resolve() == folder for file in inputs):
-        raise InvalidArgumentError(f"'{path}' would be in a folder that is read; {hint}")
-    for above in (folder, *folder.parents):
-        if any((above / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup")):
-            raise InvalidArgumentError(
-                f"'{path}' would be in a Zarr array or group, '{above}'; {hint}"
-            )
+def _grows(paths: Sequence[Path]) -> bool:
+    """Whether results are written while the run goes on; others are at its end."""
+    return len(paths) == 1 and ending_of(paths[0]) == ".zarr"
 
 
-@contextmanager
-def _in_folder(folder: Path) -> Iterator[None]:
-    """Makes a folder; one that is empty at the end goes."""
-    is_new = not folder.exists()
-    if is_new:
-        try:
-            folder.mkdir()
-        except OSError as error:
-            raise FileAccessError(f"could not make the folder '{folder}': {error}") from None
-    try:
-        yield
-    finally:
-        if is_new and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def run_over(file: str, items: list[Item], template: str | None, given: Namespace) -> None:
-    """Run over one file, write the results, and say what they are."""
+def _run_over(
+    file: str, items: list[Item], udfs: list[UDF], paths: list[Path], given: Namespace
+) -> list[str]:
+    """Run over one file, and write the results; gives what they are."""
     how = {} if given.threads is None else {"cpus": given.threads}
-    named = [] if template is None else [template.replace("{reduction}", i.name) for i in items]
-    paths = [Path(name.replace("{stem}", Path(file).stem)) for name in named]
     said: list[str] = []
-    for path in paths:
-        check_place(path, given.files)
     with ExitStack() as stack:
-        if template is not None and "{reduction}" in template:
-            stack.enter_context(_in_folder(paths[0].parent))
-        # Such a file is written while the run goes on; others at its end.
-        grows = len(paths) == 1 and ending_of(paths[0]) == ".zarr"
-        if given.resume and not grows:
-            raise InvalidArgumentError(
-                "--resume goes on with the .zarr of one function; write to one: -o NAME.zarr"
-            )
-        at_end = [] if grows else paths
-        writes = [stack.enter_context(new_file(path, given.force)) for path in at_end]
         ctx = stack.enter_context(
             Context.make_with("auto" if given.threads is None else "threads", **how)
         )
         dataset = opened(ctx, given, file)
-        udfs = [item.made() for item in items]
+        check_not_read(paths, [*dataset.paths, *(path for path, _ in dataset._engine.opened)])
         roi = None
         if given.roi is not None:
             roi = _engine.parse_roi(given.roi, tuple(dataset.shape.nav))
+        for item, udf in zip(items, udfs, strict=True):
+            _check_buffer(item, udf, dataset, roi)
+        for folder in dict.fromkeys(path.parent for path in paths):
+            stack.enter_context(in_folder(folder))
+        at_end = [] if _grows(paths) else paths
+        writes = [stack.enter_context(new_file(path, given.force)) for path in at_end]
         progress = not given.quiet and sys.stderr.isatty()
         out: dict[str, Any] = {}
-        if grows:
+        if _grows(paths):
             name = items[0].buffer
             where = paths[0] if name is None else {name: paths[0]}
             out = {"out": where, "overwrite": given.force, "resume": given.resume}
         several = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi, progress=progress, **out)
         for i, (item, results) in enumerate(zip(items, several, strict=True)):
             names = list(results) if item.buffer is None else [item.buffer]
-            if item.buffer is not None and item.buffer not in results:
-                raise InvalidArgumentError(
-                    f"there is no result buffer '{item.buffer}'; there are {', '.join(results)}"
-                )
             if paths and ending_of(paths[i]) in FOR_ONE:
                 names = [item.main_buffer] if item.main_buffer in names else names[:1]
             if at_end:
                 writes[i]({"": {name: results[name] for name in names}})
             of = f"{file}: {item.text}" if len(items) > 1 else file
             said += [f"{paths[i] if paths else of}: {_in_words(n, results[n])}" for n in names]
-    if not given.quiet:
-        # Names of files that are not UTF-8, as the engine writes them.
-        print(os.fsencode("\n".join(said)).decode(errors="replace"))
+    return said
+
+
+def _check_buffer(
+    item: Item, udf: UDF, dataset: DataSet, roi: npt.NDArray[np.bool_] | None
+) -> None:
+    """Refuse a result that there will not be, before the data are read."""
+    if item.buffer is None:
+        return
+    declared = UDFRunner.inspect_udf(udf, dataset, roi)
+    names = [name for name, buffer in declared.items() if buffer.use != "private"]
+    if item.buffer not in names:
+        raise InvalidArgumentError(
+            f"there is no result buffer '{item.buffer}'; there are {', '.join(names) or 'none'}"
+        )
 
 
 def _in_words(name: str, buffer: BufferWrapper) -> str:
