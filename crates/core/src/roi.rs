@@ -17,12 +17,19 @@ impl Roi {
     /// # Errors
     /// `InvalidArgument` if no position is selected; `Limit` if there is no memory for them.
     pub fn try_new(mask: Vec<bool>) -> Result<Self> {
-        let roi = Roi::from_mask(&mask)?;
-        if roi.positions.is_empty() {
+        Roi::from_mask(&mask)?.not_empty()
+    }
+
+    /// The same ROI, if it selects a position.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it selects none.
+    pub fn not_empty(self) -> Result<Self> {
+        if self.positions.is_empty() {
             return Err(Error::invalid("the ROI selects no position")
                 .with_hint("set at least one element of the ROI to True, or pass no ROI"));
         }
-        Ok(roi)
+        Ok(self)
     }
 
     /// The same, which may select no position: nothing is read then, and results are empty.
@@ -30,13 +37,22 @@ impl Roi {
     /// # Errors
     /// `Limit` if there is no memory for the positions.
     pub fn from_mask(mask: &[bool]) -> Result<Self> {
-        let n_selected = mask.iter().filter(|&&selected| selected).count();
+        Roi::from_bytes(bytemuck::cast_slice(mask))
+    }
+
+    /// The same of truth values as others have them in memory: any byte but 0 selects its position.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for the positions.
+    pub fn from_bytes(mask: &[u8]) -> Result<Self> {
+        let n_selected = mask.iter().filter(|&&selected| selected != 0).count();
         let mut positions = memory::with_room(n_selected).map_err(|_| {
             Error::limit(format!("there is no memory for the {n_selected} positions of the ROI"))
                 .with_hint("select fewer positions")
         })?;
-        positions
-            .extend(mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i));
+        positions.extend(
+            mask.iter().enumerate().filter(|(_, selected)| **selected != 0).map(|(i, _)| i),
+        );
         Ok(Roi { positions, n_frames: mask.len() })
     }
 
@@ -90,6 +106,12 @@ mod tests {
         for wrong in [vec![2, 1], vec![1, 1], vec![4, 5]] {
             assert!(Roi::from_positions(wrong.clone(), 5).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn any_byte_but_0_selects() {
+        let roi = Roi::from_bytes(&[0, 255, 2, 0, 1]).unwrap();
+        assert_eq!(roi, Roi::from_mask(&[false, true, true, false, true]).unwrap());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! NumPy arrays that show the engine's memory, and results that become NumPy arrays.
 
-use framefold::core::{Array, DType, NativeArray, TypedVec};
+use framefold::core::{Array, DType, NativeArray, Roi, TypedVec};
 use numpy::npyffi::{
     self, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArray_Descr, PyArrayObject, npy_intp,
 };
@@ -131,6 +131,15 @@ pub(crate) fn to_numpy(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny
             Err(_) => Err(pyo3::exceptions::PyRuntimeError::new_err("an unknown kind of array")),
         },
     }
+}
+
+/// The positions that a NumPy mask in C order selects.
+///
+/// NumPy's booleans may be other bytes than 0 and 1, and no `bool` of Rust may: they are looked at as bytes.
+pub(crate) fn roi_of(mask: &Bound<'_, PyArray1<bool>>) -> PyResult<Roi> {
+    let bytes = mask.call_method1("view", ("uint8",))?;
+    let bytes = bytes.cast::<PyArray1<u8>>()?.readonly();
+    crate::errors::OrRaise::or_raise(Roi::from_bytes(bytes.as_slice()?), mask.py())
 }
 
 /// A NumPy array as a native array: copied, in C order and native byte order.

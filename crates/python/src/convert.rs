@@ -1,15 +1,16 @@
 //! Writing data sets in another format.
 
+use crate::arrays::roi_of;
 use crate::dataset::PyDataset;
 use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
 use crate::observer::watched;
-use framefold::core::{StoredDType, memory};
+use framefold::core::StoredDType;
 use framefold::exec::guarded;
 use framefold::io::{Compression, WriteFormat, WriteOrientation, ZarrVersion};
-use framefold::{Cancel, CsrWriteOptions, Error, Roi, WriteOptions};
+use framefold::{Cancel, CsrWriteOptions, Error, WriteOptions};
 use framefold_python_macros::caught;
-use numpy::PyReadonlyArray1;
+use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::num::NonZeroUsize;
@@ -65,7 +66,7 @@ pub(crate) fn write_dataset<'py>(
     level: Option<i32>,
     dtype: Option<&str>,
     lossy: bool,
-    roi: Option<PyReadonlyArray1<'py, bool>>,
+    roi: Option<Bound<'py, PyArray1<bool>>>,
     force: bool,
     verify: bool,
     threads: Option<usize>,
@@ -73,9 +74,7 @@ pub(crate) fn write_dataset<'py>(
     orientation: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let roi = match roi {
-        Some(roi) => {
-            Some(Arc::new(memory::copied(roi.as_slice()?).and_then(Roi::try_new).or_raise(py)?))
-        }
+        Some(roi) => Some(Arc::new(roi_of(&roi)?.not_empty().or_raise(py)?)),
         None => None,
     };
     let options = WriteOptions {

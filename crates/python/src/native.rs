@@ -1,6 +1,6 @@
 //! Native kernels for the UDFs that come with framefold, built by their rows.
 
-use crate::arrays::native_from_numpy;
+use crate::arrays::{native_from_numpy, roi_of};
 use crate::capsules;
 use crate::errors::OrRaise;
 use crate::options::sequence;
@@ -13,9 +13,9 @@ use framefold::kernels::{
     Value, reduction,
 };
 use framefold::plugins::PluginUdf;
-use framefold::{Result, Roi, Shape};
+use framefold::{Result, Shape};
 use framefold_python_macros::caught;
-use numpy::{PyReadonlyArray1, PyUntypedArray};
+use numpy::{PyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
@@ -70,13 +70,10 @@ impl NativeUdf {
         nav_shape: Vec<usize>,
         sig_shape: Vec<usize>,
         dtype: &str,
-        roi: Option<PyReadonlyArray1<'_, bool>>,
+        roi: Option<Bound<'_, PyArray1<bool>>>,
     ) -> PyResult<Vec<Described>> {
         let dtype = StoredDType::parse(dtype).or_raise(py)?.dtype;
-        let roi = match roi {
-            Some(roi) => Some(Arc::new(Roi::from_mask(roi.as_slice()?).or_raise(py)?)),
-            None => None,
-        };
+        let roi = roi.map(|roi| roi_of(&roi)).transpose()?.map(Arc::new);
         let shape = Shape::try_new(&nav_shape, &sig_shape).or_raise(py)?;
         let job = JobMeta { shape, native_dtype: dtype, input_dtype: dtype, roi };
         let described = |decl: BufferDecl| {

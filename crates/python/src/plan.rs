@@ -1,6 +1,6 @@
 //! The door between Python and the run machine.
 
-use crate::arrays::to_numpy;
+use crate::arrays::{roi_of, to_numpy};
 use crate::dataset::PyDataset;
 use crate::ending::{attached, detached, note};
 use crate::errors::{OrRaise, from_python};
@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Which positions take part: one truth value for each, or ascending flat positions.
 #[derive(FromPyObject)]
 enum Selected<'py> {
-    Mask(PyReadonlyArray1<'py, bool>),
+    Mask(Bound<'py, PyArray1<bool>>),
     Positions(PyReadonlyArray1<'py, isize>),
 }
 
@@ -74,7 +74,7 @@ impl PyPlan {
             }
         }
         let roi = match roi {
-            Some(Selected::Mask(mask)) => Some(Roi::from_mask(mask.as_slice()?).or_raise(py)?),
+            Some(Selected::Mask(mask)) => Some(roi_of(&mask)?),
             Some(Selected::Positions(positions)) => {
                 let whole = positions.as_slice()?.iter();
                 // A negative one is beyond any scan.
