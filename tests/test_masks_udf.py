@@ -335,6 +335,36 @@ def test_sparse_masks_of_the_user_stay_as_they_are(kind, use_sparse):
         assert np.array_equal(part, kept)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint64", ">u2", None])
+def test_rows_of_sparse_masks_are_integers_of_any_dtype(dtype):
+    starts, pixels, values = [0, 2, 3], [0, 2, 1], np.array([1.0, 2.0, 4.0])
+    if dtype is not None:
+        starts, pixels = np.array(starts, dtype), np.array(pixels, dtype)
+    dataset = CTX.load("memory", data=np.array([[1, 10, 100]], "float32"), sig_dims=1)
+    of_rows = {"starts": starts, "pixels": pixels, "sig_shape": (3,)}
+    udf = ff.ReductionUDF("masks", masks=values, **of_rows)
+    assert CTX.run_udf(dataset, udf)["intensity"].data.tolist() == [[201, 40]]
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        np.array([0.0, 2, 3]),
+        np.array([False, True]),
+        np.array([[0, 2, 3]]),
+        np.array(3),
+        np.array([0, -1, 3]),
+        [False, 2, 3],
+        [0, 2.0, 3],
+    ],
+)
+def test_rows_of_sparse_masks_are_in_one_row(starts):
+    dataset = CTX.load("memory", data=np.ones((1, 3)), sig_dims=1)
+    of_rows = {"starts": starts, "pixels": [0, 2, 1], "sig_shape": (3,)}
+    with pytest.raises(InvalidArgumentError, match=r"'starts' .* expected whole numbers"):
+        CTX.run_udf(dataset, ff.ReductionUDF("masks", masks=np.ones(3), **of_rows))
+
+
 def test_what_a_sparse_mask_does_not_store_does_not_matter(ctx):
     pytest.importorskip("scipy")
     data = np.array([[1, np.nan, 3]], dtype=np.float32)

@@ -3,10 +3,10 @@
 use crate::arrays::{native_from_numpy, roi_of};
 use crate::capsules;
 use crate::errors::OrRaise;
-use crate::options::sequence;
+use crate::options::{number, numbers, sequence};
 use framefold::core::{
-    Accumulator, BufferDecl, BufferUse, JobMeta, Merger, Partition, Requirements, RunMeta,
-    SourceInfo, StoredDType, Udf,
+    Accumulator, BufferDecl, BufferUse, JobMeta, Merger, NativeArray, Partition, Requirements,
+    RunMeta, SourceInfo, StoredDType, TypedVec, Udf,
 };
 use framefold::kernels::{
     DefaultValue, GivenArray, Look, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction,
@@ -15,7 +15,7 @@ use framefold::kernels::{
 use framefold::plugins::PluginUdf;
 use framefold::{Result, Shape};
 use framefold_python_macros::caught;
-use numpy::{PyArray1, PyUntypedArray};
+use numpy::{PyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
@@ -185,9 +185,7 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
     }
     match kind {
         ParameterKind::DType => None,
-        ParameterKind::Number | ParameterKind::Radius => {
-            found.extract::<f64>().ok().map(Value::Number)
-        }
+        ParameterKind::Number | ParameterKind::Radius => number(found).ok().map(Value::Number),
         ParameterKind::Switch => found.extract::<bool>().ok().map(Value::Switch),
         ParameterKind::Disks | ParameterKind::Rings => detectors(found)?
             .into_iter()
@@ -198,29 +196,46 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
             let array = native_from_numpy(found).ok()?;
             Some(Value::Arrays(vec![GivenArray { array, path: None }]))
         }
-        ParameterKind::Counts if found.is_instance_of::<PyUntypedArray>() => {
-            let array = native_from_numpy(found).ok()?;
-            let count = |&number: &i64| usize::try_from(number).ok();
-            let counts = array.as_slice::<i64>().ok()?.iter().map(count).collect::<Option<_>>();
-            counts.map(Value::Counts)
+        ParameterKind::Counts => match found.cast::<PyUntypedArray>() {
+            Ok(array) if array.ndim() == 1 => counts(&native_from_numpy(array).ok()?),
+            Ok(_) => None,
+            Err(_) => numbers(found).ok(),
         }
-        ParameterKind::Counts => sequence(found).ok().map(Value::Counts),
+        .map(Value::Counts),
+    }
+}
+
+/// The numbers of an array of integers, of which none is below 0.
+fn counts(array: &NativeArray) -> Option<Vec<usize>> {
+    fn of<T: Copy + TryInto<usize>>(numbers: &[T]) -> Option<Vec<usize>> {
+        numbers.iter().map(|&number| number.try_into().ok()).collect()
+    }
+    match array.values() {
+        TypedVec::U8(numbers) => of(numbers),
+        TypedVec::U16(numbers) => of(numbers),
+        TypedVec::U32(numbers) => of(numbers),
+        TypedVec::U64(numbers) => of(numbers),
+        TypedVec::I8(numbers) => of(numbers),
+        TypedVec::I16(numbers) => of(numbers),
+        TypedVec::I32(numbers) => of(numbers),
+        TypedVec::I64(numbers) => of(numbers),
+        _ => None,
     }
 }
 
 /// The numbers of each detector: a number or a tuple of numbers is one, other sequences, such as
 /// lists and arrays, hold several.
 fn detectors(found: &Bound<'_, PyAny>) -> Option<Vec<Vec<f64>>> {
-    let numbers = |one: &Bound<'_, PyAny>| {
-        let radius = one.extract().ok().map(|radius| vec![radius]);
-        radius.or_else(|| sequence(one).ok())
+    let detector = |one: &Bound<'_, PyAny>| {
+        let radius = number(one).ok().map(|radius| vec![radius]);
+        radius.or_else(|| numbers(one).ok())
     };
     let several = sequence::<Bound<'_, PyAny>>(found).ok();
     let one =
-        if several.is_none() || found.is_instance_of::<PyTuple>() { numbers(found) } else { None };
+        if several.is_none() || found.is_instance_of::<PyTuple>() { detector(found) } else { None };
     match one {
         Some(one) => Some(vec![one]),
-        None => several.filter(|all| !all.is_empty())?.iter().map(numbers).collect(),
+        None => several.filter(|all| !all.is_empty())?.iter().map(detector).collect(),
     }
 }
 

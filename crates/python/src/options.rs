@@ -10,7 +10,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyTuple};
 use std::path::{Path, PathBuf};
 
 /// What the engine takes for all formats, beside the options in their rows.
@@ -100,12 +100,12 @@ fn told_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue
     let wrong_of = |_: PyErr| wrong();
     let text = || value.extract::<String>().map_err(wrong_of);
     match spec.kind {
-        OptionKind::Shape => sequence(value).map(OptionValue::Shape).map_err(wrong_of),
+        OptionKind::Shape => numbers(value).map(OptionValue::Shape).map_err(wrong_of),
         OptionKind::Count | OptionKind::Bytes => {
-            value.extract().map(OptionValue::Count).map_err(wrong_of)
+            number(value).map(OptionValue::Count).map_err(wrong_of)
         }
-        OptionKind::Integer => value.extract().map(OptionValue::Integer).map_err(wrong_of),
-        OptionKind::Number => match value.extract::<f64>() {
+        OptionKind::Integer => number(value).map(OptionValue::Integer).map_err(wrong_of),
+        OptionKind::Number => match number::<f64>(value) {
             Ok(number) if number.is_finite() => Ok(OptionValue::Number(number)),
             _ => Err(wrong()),
         },
@@ -136,6 +136,24 @@ pub(crate) fn sequence<'py, T: FromPyObjectOwned<'py>>(
         return Err(PyTypeError::new_err("bytes are text"));
     }
     value.extract()
+}
+
+/// The items of a sequence of numbers.
+pub(crate) fn numbers<'py, T: FromPyObjectOwned<'py>>(
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Vec<T>> {
+    sequence::<Bound<'py, PyAny>>(value)?.iter().map(number).collect()
+}
+
+/// A number. True and False, of Python and of NumPy, are none, though both convert to 1 and 0.
+pub(crate) fn number<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
+    let kind = value.getattr_opt("dtype")?.and_then(|dtype| dtype.getattr("kind").ok());
+    let is_truth =
+        value.is_instance_of::<PyBool>() || kind.is_some_and(|kind| kind.eq("b").unwrap_or(false));
+    if is_truth {
+        return Err(PyTypeError::new_err("truth values are no numbers"));
+    }
+    value.extract().map_err(Into::into)
 }
 
 /// A dtype as NumPy understands it: a name, a type string, a class, a dtype.
