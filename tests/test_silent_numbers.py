@@ -404,6 +404,25 @@ def test_any_byte_but_0_is_true_in_a_roi(data, tmp_path, executor):
     np.testing.assert_array_equal(np.load(tmp_path / "part.npy"), data[good])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_byte_but_0_is_true_in_frames(ctx, tmp_path, order):
+    class Bytes(UDF):
+        def get_preferred_input_dtype(self):
+            return bool
+
+        def get_result_buffers(self):
+            return {"bytes": self.buffer(kind="nav", extra_shape=(4, 5), dtype="uint8")}
+
+        def process_frame(self, frame):
+            self.results.bytes[:] = frame.view(np.uint8)
+
+    values = np.random.default_rng(5).integers(0, 3, (2, 3, 4, 5), dtype=np.uint8) * 100
+    dataset = ctx.load("memory", data=np.asarray(values, order=order).view(bool))
+    np.testing.assert_array_equal(ctx.run_udf(dataset, Bytes())["bytes"].data, values > 0)
+    ctx.export_dataset(dataset, tmp_path / "frames.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "frames.npy").view(np.uint8), values > 0)
+
+
 @pytest.mark.parametrize("roi", [(True,) * 6, (1.0, 2.0), [1, 2, (3.0)]])
 def test_regions_of_what_is_no_coordinate(ctx, dataset, roi):
     with pytest.raises(InvalidArgumentError, match="ROI"):

@@ -95,7 +95,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             first_pixel: header.first_frame.saturating_add(FRAME_HEADER),
             stride: header.record_bytes(),
         }],
-        pixels: Pixels::Plain { stored, trusted: false },
+        pixels: Pixels::Plain { stored },
         sig_shape,
         nav_shape: header.nav_shape(),
         metadata,

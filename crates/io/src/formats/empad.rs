@@ -84,7 +84,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel: 0, stride: STRIDE }],
-        pixels: Pixels::Plain { stored, trusted: false },
+        pixels: Pixels::Plain { stored },
         sig_shape: sig_shape(&[EDGE, EDGE], options)?,
         nav_shape: suggestion.shape,
         metadata,

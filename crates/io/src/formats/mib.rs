@@ -126,7 +126,7 @@ fn open_located(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     };
     let sig_shape = sig_shape(&geometry, options)?;
     let pixels = match geometry.raw {
-        None => Pixels::Plain { stored: geometry.dtype, trusted: false },
+        None => Pixels::Plain { stored: geometry.dtype },
         Some(layout) => Pixels::Coded {
             decoder: Arc::new(RawDecoder::try_new(layout, &sig_shape)?),
             stored: geometry.dtype,

@@ -110,7 +110,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel, stride: frame }],
-        pixels: Pixels::Plain { stored: header.stored, trusted: false },
+        pixels: Pixels::Plain { stored: header.stored },
         sig_shape,
         nav_shape,
         metadata,

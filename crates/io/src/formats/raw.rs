@@ -108,7 +108,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files,
-        pixels: Pixels::Plain { stored, trusted: false },
+        pixels: Pixels::Plain { stored },
         sig_shape: sig_shape.clone(),
         nav_shape: nav_shape.clone(),
         metadata: MetadataList::new(),

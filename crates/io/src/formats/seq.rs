@@ -148,7 +148,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             first_pixel: header.first_pixel,
             stride: header.stride,
         }],
-        pixels: Pixels::Plain { stored: header.stored, trusted: false },
+        pixels: Pixels::Plain { stored: header.stored },
         sig_shape,
         nav_shape: square_or_line(n_frames),
         metadata,

@@ -118,7 +118,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel: start, stride }],
-        pixels: Pixels::Plain { stored, trusted: false },
+        pixels: Pixels::Plain { stored },
         sig_shape: geometry::sig_shape(&native, options)?,
         nav_shape: vec![usize::try_from(positions).map_err(|_| Error::limit("too many frames"))?],
         metadata: metadata(&fields),

@@ -107,7 +107,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: files.collect(),
-        pixels: Pixels::Plain { stored: header.stored(), trusted: false },
+        pixels: Pixels::Plain { stored: header.stored() },
         sig_shape,
         nav_shape: scan.shape,
         metadata,

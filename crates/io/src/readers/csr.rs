@@ -117,7 +117,7 @@ impl CsrSource {
             DType::I32 => i32::try_from(frame_len).is_ok(),
             _ => false,
         };
-        let as_stored = as_u32 && columns.stored().is_native() && lies_as_in_a_tile(stored, false);
+        let as_stored = as_u32 && columns.stored().is_native() && lies_as_in_a_tile(stored);
         let arrays = [&row_pointers, &columns, &values];
         let paths = arrays.into_iter().filter_map(|array| Some(array.storage().path()?.into()));
         let lends = as_stored && columns.storage().lends() && values.storage().lends();

@@ -44,8 +44,6 @@ pub enum Pixels {
     Plain {
         /// Its dtype and byte order.
         stored: StoredDType,
-        /// Whether truth values are known to be 0 and 1, so that they can be lent.
-        trusted: bool,
     },
     /// Anything else.
     Coded {
@@ -101,7 +99,7 @@ impl LinearSource {
             Pixels::Plain { stored, .. } | Pixels::Coded { stored, .. } => *stored,
         };
         let as_stored = match &spec.pixels {
-            Pixels::Plain { stored, trusted } => lies_as_in_a_tile(*stored, *trusted),
+            Pixels::Plain { stored } => lies_as_in_a_tile(*stored),
             Pixels::Coded { .. } => false,
         };
         // Proves that the frame's size fits in memory, which the decoder relies on.
@@ -171,9 +169,9 @@ impl DataSource for LinearSource {
     }
 }
 
-/// Whether elements can be used where they lie.
-pub(crate) fn lies_as_in_a_tile(stored: StoredDType, trusted: bool) -> bool {
-    stored.is_native() && (trusted || stored.dtype != framefold_core::DType::Bool)
+/// Whether elements can be used where they lie. Truth values cannot: they may be other bytes than 0 and 1.
+pub(crate) fn lies_as_in_a_tile(stored: StoredDType) -> bool {
+    stored.is_native() && stored.dtype != framefold_core::DType::Bool
 }
 
 /// The smallest sensible tile of frames in C order: one row.

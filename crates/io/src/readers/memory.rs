@@ -63,7 +63,6 @@ impl MemorySource {
             first_byte: u64::try_from(array.offset_bytes).unwrap_or(u64::MAX),
             nav_axes: nav_axes.to_vec(),
             sig_axes: sig_axes.to_vec(),
-            trusted: true,
         };
         let frame = frame_bytes(sig, *stored)?;
         if layout.end().is_none_or(|end| end > storage.len()) {
@@ -86,7 +85,7 @@ impl MemorySource {
                     first_pixel: layout.first_byte,
                     stride,
                 }],
-                pixels: Pixels::Plain { stored: *stored, trusted: true },
+                pixels: Pixels::Plain { stored: *stored },
                 sig_shape,
                 nav_shape,
                 metadata: MetadataList::new(),

@@ -30,8 +30,6 @@ pub(crate) struct StridedLayout {
     pub(crate) nav_axes: Vec<Axis>,
     /// The axes that count cells of a frame, slowest first.
     pub(crate) sig_axes: Vec<Axis>,
-    /// Whether truth values are known to be 0 and 1.
-    pub(crate) trusted: bool,
 }
 
 /// All that makes a [`StridedSource`].

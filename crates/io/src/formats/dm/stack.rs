@@ -80,7 +80,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: parts,
-        pixels: Pixels::Plain { stored: frames.stored, trusted: false },
+        pixels: Pixels::Plain { stored: frames.stored },
         sig_shape,
         nav_shape: vec![n_frames],
         metadata,

@@ -187,7 +187,7 @@ impl Frames {
         Ok(Arc::new(LinearSource::try_new(LinearSpec {
             format: FORMAT.name,
             files: files.collect(),
-            pixels: Pixels::Plain { stored, trusted: false },
+            pixels: Pixels::Plain { stored },
             sig_shape: self.sig_shape,
             nav_shape: self.nav_shape,
             metadata: self.metadata,
@@ -221,7 +221,6 @@ impl Frames {
                 first_byte,
                 nav_axes: pick(&self.nav_axes),
                 sig_axes: pick(&self.sig_axes),
-                trusted: false,
             },
             sig_shape: self.sig_shape,
             nav_shape: self.nav_shape,

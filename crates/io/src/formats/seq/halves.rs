@@ -315,11 +315,7 @@ fn source(
     LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files,
-        pixels: if upwards {
-            Pixels::Coded { decoder, stored }
-        } else {
-            Pixels::Plain { stored, trusted: false }
-        },
+        pixels: if upwards { Pixels::Coded { decoder, stored } } else { Pixels::Plain { stored } },
         sig_shape: half.to_vec(),
         nav_shape: square_or_line(n_images * per_image),
         metadata: MetadataList::new(),

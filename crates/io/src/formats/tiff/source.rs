@@ -53,7 +53,7 @@ pub(super) fn make(mut stack: Stack, options: &OpenOptions) -> Result<Dataset> {
         Arc::new(LinearSource::try_new(LinearSpec {
             format: FORMAT.name,
             files: files.collect(),
-            pixels: Pixels::Plain { stored: layout.stored, trusted: false },
+            pixels: Pixels::Plain { stored: layout.stored },
             sig_shape,
             nav_shape,
             metadata: stack.description.metadata,

@@ -22,7 +22,7 @@ fn encoding_of_segment(info: &SourceInfo, segment: &Segment) -> Option<Encoding>
     };
     let geometry = &segment.geometry;
     let fits = size == info.dtype.dtype.size()
-        && lies_as_in_a_tile(info.dtype, false)
+        && lies_as_in_a_tile(info.dtype)
         && geometry.in_order()
         && geometry.has_whole_frames();
     let (block_bytes, chunk_frames) = (block_bytes(size, block), geometry.chunk_frames());

@@ -102,8 +102,7 @@ impl<'s> ChunkedReader<'s> {
         let segment = self.source.segments.get(run.segment)?;
         let [part] = self.parts.get(run.segment)?.as_deref()? else { return None };
         let [row] = part.rows.as_slice() else { return None };
-        let in_order =
-            segment.geometry.in_order() && lies_as_in_a_tile(self.source.info.dtype, false);
+        let in_order = segment.geometry.in_order() && lies_as_in_a_tile(self.source.info.dtype);
         let stride = segment.geometry.chunk_frame_cells();
         let even = self.inner.is_sorted_by(|one, next| next.checked_sub(*one) == Some(stride));
         // Chunks that are all of the tile are decoded in its place instead.

@@ -199,9 +199,7 @@ impl<'s> StridedReader<'s> {
         let layout = &self.source.layout;
         let out = self.scratch.prepare(len_bytes)?;
         swap_in_place(layout.stored, out);
-        if !layout.trusted {
-            normalise_in_place(layout.stored, out);
-        }
+        normalise_in_place(layout.stored, out);
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ fn spec(frames: &Frames, files: Vec<LinearFile>) -> LinearSpec {
     LinearSpec {
         format: "test",
         files,
-        pixels: Pixels::Plain { stored: frames.stored, trusted: false },
+        pixels: Pixels::Plain { stored: frames.stored },
         sig_shape: frames.sig_shape.clone(),
         nav_shape: vec![frames.n_frames],
         metadata: MetadataList::new(),
