@@ -10,7 +10,7 @@ pub use rows::CsrRows;
 pub use scratch::{CsrParts, CsrScratch};
 
 use crate::element::for_each_element;
-use crate::{DType, Element, Error, LentBytes, Owner, Result};
+use crate::{DType, Element, Error, LentBytes, Owner, Result, memory};
 use std::ops::Range;
 
 macro_rules! define {
@@ -167,6 +167,20 @@ impl<'a> CsrTile<'a> {
     /// For each entry, its cell within the slice.
     pub fn columns(&self) -> &'a [u32] {
         self.columns
+    }
+
+    /// A copy of the columns, checked once more: for code that goes by them without a look, since a mapped
+    /// file may change after the tile was made.
+    ///
+    /// # Errors
+    /// `BadFile` if they have changed; `Limit` if there is no memory for them.
+    pub fn checked_columns(&self) -> Result<Vec<u32>> {
+        let columns = memory::copied(self.columns)?;
+        if canonical::rows_are(self.starts, &columns, self.len) {
+            return Ok(columns);
+        }
+        Err(Error::bad_file("the columns of sparse data changed while they were read")
+            .with_hint("do not change files, or arrays in memory, while they are being read"))
     }
 
     /// The value of each entry.

@@ -221,10 +221,11 @@ impl Accumulator for PluginAccumulator {
             return Err(Error::bug("a sparse tile came to a function that takes dense ones"));
         };
         self.buffers.show_tile(&position.in_partition, position.sig, &mut self.views)?;
+        let columns = tile.checked_columns()?;
         let given = raw::Rows {
             size: size_of::<raw::Rows>(),
             starts: tile.starts().as_ptr(),
-            columns: tile.columns().as_ptr(),
+            columns: columns.as_ptr(),
             values: tile.values().as_bytes().as_ptr().cast(),
             dtype: number(tile.dtype()),
             depth: tile.depth(),

@@ -26,6 +26,23 @@ fn a_tile_is_checked_before_anybody_sees_it() {
 }
 
 #[test]
+fn columns_that_changed_are_not_given_away() {
+    let (starts, values) = ([0, 2], [1, 1]);
+    let tile = |columns| CsrTile {
+        starts: &starts,
+        columns,
+        values: TypedSlice::U8(&values),
+        len: 6,
+        lent: None,
+    };
+    assert_eq!(tile(&[0, 5]).checked_columns().unwrap(), [0, 5]);
+    for changed in [&[0, 6], &[5, 0], &[5, 5]] {
+        let error = tile(changed).checked_columns().unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::BadFile);
+    }
+}
+
+#[test]
 fn there_and_back_again() {
     let cells = [0i16, -3, 0, 0, 7, 99, 0, 0, 0, 0, 0, 99, 1, 0, 0, 0, 2];
     let frames = i16::wrap_frames(FramesView::try_new(&cells, 3, 5, 6).unwrap());

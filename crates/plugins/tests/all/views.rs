@@ -2,11 +2,16 @@
 
 use crate::sums::{Sums, checked};
 use framefold_abi::raw::{self, Host, Rows, Run, Tile, View};
-use framefold_core::{ArrayFormat, Dataset, NativeArray, Roi, TilingScheme};
-use framefold_plugins::PluginUdf;
+use framefold_core::{
+    Accumulator, ArrayFormat, CsrTile, DType, Dataset, JobMeta, NativeArray, Partition, Roi,
+    RunMeta, Shape, TilePosition, TilingScheme, TypedSlice, Udf,
+};
+use framefold_plugins::{PluginAccumulator, PluginUdf};
 use framefold_testkit::{MemoryOptions, MemorySource, cut, evaluate_in};
 use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::slice::from_raw_parts;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// What was seen, line by line. Tests of this module take turns.
@@ -185,4 +190,49 @@ fn sparse_tiles_in_their_place() {
                     [2, 3]: [2][8] [2, 3, 2][64, 16, 8] [1][8]";
     assert_eq!(found[1], expected);
     assert!(found[0].contains("format 2"), "{}", found[0]);
+}
+
+/// Where columns are that a function gets.
+static COLUMNS: AtomicPtr<u32> = AtomicPtr::new(null_mut());
+
+unsafe extern "C" fn note_columns(
+    _task: *mut c_void,
+    rows: *const Rows,
+    _given: *const View,
+    _n: usize,
+    _host: *const Host,
+) -> i32 {
+    // SAFETY: the host's promises.
+    COLUMNS.store(unsafe { (*rows).columns.cast_mut() }, Relaxed);
+    raw::OK
+}
+
+#[test]
+fn columns_of_sparse_tiles_are_copies() {
+    let udf = Sums::default().udf(|table| table.process_csr = Some(note_columns));
+    let tiling = Arc::new(TilingScheme::try_new(&[2, 2], &[2, 2], 2).unwrap());
+    let partition = Partition { index: 0, frames: 0..2 };
+    let job = JobMeta {
+        shape: Shape::try_new(&[2], &[2, 2]).unwrap(),
+        native_dtype: DType::F64,
+        input_dtype: DType::F64,
+        roi: None,
+    };
+    let run = RunMeta {
+        job: job.clone(),
+        tiling: tiling.clone(),
+        partitions: [partition.clone()].into(),
+        format: ArrayFormat::Csr,
+        may_wait: false,
+        to_sink: Arc::from([]),
+    };
+    let decls = Arc::from(udf.buffers(&job).unwrap());
+    let table = udf.table().clone();
+    let mut begun = PluginAccumulator::begin(table, decls, true, &run, &partition, None).unwrap();
+    let position = TilePosition { frames: 0..2, in_partition: 0..2, sig: &tiling.slices()[0] };
+    let (columns, values) = ([0, 3, 1], [1.0, 2.0, 3.0]);
+    let tile = CsrTile::try_new(&[0, 2, 3], &columns, TypedSlice::F64(&values), 4).unwrap();
+    begun.process_csr(&position, &tile).unwrap();
+    let found = COLUMNS.load(Relaxed).cast_const();
+    assert!(!found.is_null() && found != columns.as_ptr(), "those of a mapped file may change");
 }

@@ -7,7 +7,6 @@
 use crate::arrays::{Layout, view};
 use crate::errors::{OrRaise, to_python};
 use crate::memory::TileMemory;
-use framefold::Error;
 use framefold::core::{CsrTile, LentBytes, Scratch};
 use numpy::npyffi::npy_intp;
 use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods};
@@ -26,10 +25,7 @@ pub(super) type RowArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'p
 
 impl<'py> Rows<'py> {
     pub(super) fn new(py: Python<'py>, tile: &CsrTile<'_>) -> PyResult<Self> {
-        let columns = tile.columns().to_vec();
-        CsrTile::try_new(tile.starts(), &columns, tile.values(), tile.frame_len())
-            .map_err(|_| changed())
-            .or_raise(py)?;
+        let columns = tile.checked_columns().or_raise(py)?;
         let values = match tile.lent_values() {
             Some(lent) => lent.clone(),
             None => copied(tile.values().as_bytes()).map_err(|error| to_python(py, error))?,
@@ -74,11 +70,6 @@ fn read_only<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyAny> {
     let array = PyArray1::from_vec(py, values);
     array.readwrite().make_nonwriteable();
     array.into_any()
-}
-
-fn changed() -> Error {
-    Error::bad_file("the columns of sparse data changed while they were read")
-        .with_hint("do not change files, or arrays in memory, while they are being read")
 }
 
 /// Lengths of things in memory always fit.
