@@ -1,5 +1,8 @@
 """What is wrong on the engine's side of the door is a framefold error, whoever called."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -136,3 +139,25 @@ def test_a_panic_is_an_engine_error_wherever_it_happens(tmp_path, capfd):
                 said = str(error)
             assert ("panicked: on purpose" in said) == panics, (name, said)
     assert "on purpose" in capfd.readouterr().err
+
+
+def test_a_file_that_another_thread_writes_can_be_discarded(tmp_path):
+    """Who waits for the file must not keep the one who writes it from the interpreter."""
+    script = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from framefold import _engine
+
+whole = _engine.WholeFile(sys.argv[1], False)
+array = np.zeros((64, 512, 1024), np.uint8)
+writer = threading.Thread(target=whole.write_tiff, args=(array, 0, "zeros"))
+writer.start()
+while not Path(whole.part).stat().st_size:
+    pass
+whole.discard()
+writer.join()
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "a.tif")]
+    subprocess.run(command, check=True, timeout=120)
+    assert not list(tmp_path.iterdir())

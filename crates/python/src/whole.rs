@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file in the making.
 #[pyclass(frozen, module = "framefold._engine")]
@@ -53,7 +53,7 @@ impl WholeFile {
         let mut bytes = Vec::new();
         collect_bytes(&root, &mut bytes)?;
         let tree = tree(py, &root, &mut bytes.iter())?;
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = self.locked();
         match output.as_ref() {
             Some(output) => write_tree(output, &tree).or_raise(py),
             None => Ok(()),
@@ -80,9 +80,9 @@ impl WholeFile {
         let step =
             |axis: (String, f64, f64)| TiffStep { unit: axis.0, scale: axis.1, offset: axis.2 };
         let labels = TiffLabels { title, y: y.map(step), x: x.map(step), ome };
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(output) = output.as_ref() else { return Ok(()) };
         detached(py, || {
+            let output = self.locked();
+            let Some(output) = output.as_ref() else { return Ok(()) };
             let mut out = BufWriter::new(output.file()?);
             write_tiff(&mut out, &array, n_channel_axes, &labels)?;
             out.flush().map_err(|error| Error::io("write the output", error))
@@ -92,14 +92,25 @@ impl WholeFile {
 
     /// Gives it its name; nothing, if that was done or it was discarded.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
-        detached(py, || output.map_or(Ok(()), WholeOutput::publish)).or_raise(py)
+        detached(py, || {
+            let output = self.locked().take();
+            output.map_or(Ok(()), WholeOutput::publish)
+        })
+        .or_raise(py)
     }
 
     /// Removes it, unless it is published.
-    fn discard(&self) -> PyResult<()> {
-        drop(self.output.lock().unwrap_or_else(PoisonError::into_inner).take());
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || drop(self.locked().take()));
         Ok(())
+    }
+}
+
+impl WholeFile {
+    /// Who is attached to the interpreter and waits for this keeps all of Python waiting, so who has it
+    /// asks for no interpreter: detached threads give it back before they attach.
+    fn locked(&self) -> MutexGuard<'_, Option<WholeOutput>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
