@@ -190,8 +190,8 @@ impl<R, E> Schedule<R, E> {
             return Some(index);
         }
         // The window would wait for one that is not begun. As many others fit into it.
-        let known = |largest| WAITING_BYTES / largest >= self.in_hand();
-        if self.workers > 1 && !self.largest.is_some_and(known) {
+        let fits = self.largest.is_some() && self.fit() >= self.in_hand();
+        if self.workers > 1 && !fits {
             return None;
         }
         let index = self.next_new()?;

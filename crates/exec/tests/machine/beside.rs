@@ -298,6 +298,7 @@ fn a_worker_gets_what_it_expects_unless_another_one_has_nothing_else_to_do() {
     assert!(schedule.is_over());
     // One result may wait beside those at hand: it is not to be one that was not begun.
     assert_eq!(begun(200 << 20).expect_for(0), None);
+    assert_eq!(begun(0).expect_for(0), Some(3), "results may take no memory");
     let mut alone = Schedule::<(), ()>::new(0..6, 1);
     assert_eq!((alone.take_for(0), alone.expect_for(0)), (Some(0), Some(1)));
     alone.finished(0, (), 200 << 20, 1.0);
