@@ -114,7 +114,7 @@ fn frames_to_read(source: &dyn DataSource) -> Vec<u64> {
         Presence::Ranges(ranges) => ranges,
     };
     let mut frames: Vec<u64> = vec![];
-    for range in ranges.iter().take(4) {
+    for range in ranges.iter().take(4).chain(ranges.last()) {
         let middle = range.start + (range.end - range.start) / 2;
         let near = |frame: u64| frame.saturating_sub(1).max(range.start)..range.end.min(frame + 2);
         frames.extend(near(range.start).chain(near(middle)).chain(near(range.end - 1)));
@@ -220,6 +220,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_last_frame_is_read_however_many_gaps_there_are() {
+        let presence = Presence::Ranges(vec![0..1, 2..3, 4..5, 6..7, 8..11]);
+        let source = memory(DType::U8, MemoryOptions { presence, ..MemoryOptions::default() });
+        assert_eq!(frames_to_read(&source), [0, 2, 4, 6, 8, 9, 10]);
     }
 
     /// Reads the next frame wherever less than a whole frame is asked for.
