@@ -15,6 +15,7 @@ from out_cases import NAV, SIG, assert_same, frames, in_file
 import framefold as ff
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
+from framefold.udf.FEM import FEMUDF
 
 if sys.platform == "win32":
     pytest.skip("files that are open cannot be changed here", allow_module_level=True)
@@ -345,5 +346,15 @@ def test_attributes_of_objects(ctx, tmp_path, runs):
     udf.factor = 4
     after = ctx.run_udf(dataset, udf, cache=True)["x"].data
     np.testing.assert_array_equal(after, 4 * before)
+    ctx.run_udf(dataset, udf, cache=True)
+    assert runs.n == 2
+
+
+def test_attributes_of_objects_of_framefold(ctx, tmp_path, runs):
+    dataset, udf = load(ctx, tmp_path), FEMUDF(center=(3, 4), rad_in=0, rad_out=3)
+    before = ctx.run_udf(dataset, udf, cache=True)["intensity"].data
+    udf.get_results = lambda: {"intensity": 2 * udf.results.intensity}
+    after = ctx.run_udf(dataset, udf, cache=True)["intensity"].data
+    np.testing.assert_array_equal(after, 2 * before)
     ctx.run_udf(dataset, udf, cache=True)
     assert runs.n == 2

@@ -189,8 +189,6 @@ def _more(run: Run) -> Iterator[tuple[str, str]]:
     """What is to be the same beside what makes a run that can be resumed."""
     yield "array formats", described((run.backends, run.devices, run.on_cupy))
     for number, udf in enumerate(run.udfs):
-        if type(udf).__module__.partition(".")[0] == "framefold":
-            continue
         for name, value in vars(udf).items():
             if name in (*main_side.OF_A_RUN, "_kwargs", "_dicts", *udf._computed):
                 continue
