@@ -212,15 +212,17 @@ def test_dtypes_that_scipy_does_not_know(form, make, dtype):
 
 @pytest.mark.parametrize("use_sparse", [False, True])
 @pytest.mark.parametrize("as_stack", [False, True])
-def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack):
+@pytest.mark.parametrize("of_parts", [False, True])
+def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack, of_parts):
     whole = Slice((0, 0), Shape((3, 4), sig_dims=2))
 
     def masks(value, dtype):
         mask = np.zeros((3, 4), np.result_type(value))
         mask[1, 2] = value
         factories = (lambda: mask[np.newaxis]) if as_stack else [lambda: mask]
-        container = MaskContainer(factories, dtype=dtype, use_sparse=use_sparse)
-        return container.get(whole, transpose=False)
+        own, asked = (None, dtype) if of_parts else (dtype, None)
+        container = MaskContainer(factories, dtype=own, use_sparse=use_sparse)
+        return container.get(whole, asked, transpose=False)
 
     for value, dtype in ((300, "uint8"), (-1, "uint16"), (np.nan, "int32"), (1 + 2j, "float32")):
         with pytest.raises(InvalidArgumentError, match=f"a mask holds .*, which {dtype} cannot"):

@@ -133,7 +133,7 @@ class MaskContainer:
             A :class:`~framefold.common.Slice`, of which only the signal part matters, or
             anything with a ``tile_slice``.
         dtype
-            The dtype of the result; by default :attr:`dtype`.
+            The dtype of the result, which has to hold the values; by default :attr:`dtype`.
         sparse_backend
             A format like ``use_sparse``, for this call.
         transpose
@@ -150,7 +150,7 @@ class MaskContainer:
         Raises
         ------
         InvalidArgumentError
-            If the slice does not lie within the masks.
+            If the slice does not lie within the masks, or ``dtype`` does not hold what it has.
         UnsupportedError
             If CuPy does not have that sparse format.
         """
@@ -502,10 +502,14 @@ def _as_coo(stack: _Stack) -> Any:
 def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:
     """A two-dimensional array or SciPy matrix in another dtype and format."""
     if form is False:
-        dense = np.asarray(to_dense(matrix), dtype=dtype, order="C").view()
+        array = to_dense(matrix)
+        _check_that_it_fits(array, dtype)
+        dense = np.asarray(array, dtype=dtype, order="C").view()
         dense.flags.writeable = False
         return dense
-    csr = _csr(matrix).astype(scipy_dtype(dtype))
+    csr = _csr(matrix)
+    _check_that_it_fits(csr.data, dtype)
+    csr = csr.astype(scipy_dtype(dtype))
     if form == "scipy.sparse.csc":
         return csr.tocsc()
     if form in ("sparse.pydata", "sparse.pydata.GCXS"):
