@@ -121,3 +121,13 @@ def test_slices_that_do_not_fit_each_other():
     ]:
         with pytest.raises(SliceUsageError, match=message):
             call()
+
+
+@pytest.mark.parametrize("length", [2.7, 3.0, "3", np.float64(3)])
+def test_lengths_and_places_are_whole(length):
+    with pytest.raises(TypeError):
+        Shape((length, 3), sig_dims=1)
+    with pytest.raises(TypeError):
+        Slice((length, 0), Shape((4, 3), sig_dims=1))
+    shape = Shape(np.array([4, 3]), sig_dims=1)
+    assert all(type(each) is int for each in (*shape, *Slice(np.array([1, 2]), shape).origin))

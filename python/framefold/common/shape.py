@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from operator import index
 from typing import overload
 
 import numpy as np
@@ -19,12 +20,17 @@ class Shape(Sequence[int]):
         All axes, navigation first.
     sig_dims
         How many of the last axes are signal axes.
+
+    Raises
+    ------
+    TypeError
+        If a length is no whole number.
     """
 
     __slots__ = ("_dims", "_nav_dims")
 
     def __init__(self, shape: Iterable[int], sig_dims: int) -> None:
-        self._dims = tuple(int(dim) for dim in shape)
+        self._dims = tuple(map(index, shape))
         if not 0 <= sig_dims <= len(self._dims):
             raise ValueError(f"sig_dims {sig_dims} does not fit the shape {self._dims}")
         self._nav_dims = len(self._dims) - sig_dims
@@ -82,11 +88,11 @@ class Shape(Sequence[int]):
         return self._dims
 
     @overload
-    def __getitem__(self, index: int) -> int: ...
+    def __getitem__(self, key: int) -> int: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
-    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
-        return self._dims[index]
+    def __getitem__(self, key: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, key: int | slice) -> int | tuple[int, ...]:
+        return self._dims[key]
 
     def __len__(self) -> int:
         return len(self._dims)

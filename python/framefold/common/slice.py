@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Slice:
     ------
     SliceUsageError
         If there is not one index per axis, or the shape is a plain tuple.
+    TypeError
+        If an index is no whole number.
     """
 
     __slots__ = ("origin", "shape")
@@ -40,7 +43,7 @@ class Slice:
                 f"the shape of a slice is the {type(shape).__name__} {shape!r}; use "
                 f"framefold.common.Shape, which knows the signal axes"
             )
-        self.origin = tuple(int(start) for start in origin)
+        self.origin = tuple(map(index, origin))
         self.shape = shape
         if len(self.origin) != len(shape):
             raise SliceUsageError(f"origin {self.origin} does not fit the shape {shape}")
@@ -82,13 +85,13 @@ class Slice:
             Use the signal or navigation axes only.
         """
         part = self.sig if sig_only else self.nav if nav_only else self
-        index = tuple(
+        where = tuple(
             slice(start, start + length)
             for start, length in zip(part.origin, part.shape, strict=True)
         )
         if arr is None:
-            return index
-        return arr[(..., *index)] if sig_only else arr[index]
+            return where
+        return arr[(..., *where)] if sig_only else arr[where]
 
     def intersection_with(self, other: Slice) -> Slice:
         """The part that both slices share; of extent 0 where they share nothing."""
