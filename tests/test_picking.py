@@ -134,6 +134,22 @@ def test_tiles_of_complex_frames_are_complex(ctx, dtype):
         np.testing.assert_array_equal(tiles, whole)
 
 
+@pytest.mark.parametrize(
+    ("pixel", "dest_dtype"),
+    [(300, "uint8"), (-1, "uint16"), (np.nan, "int32"), (1 + 0j, "float32"), (2**40, "int32")],
+)
+def test_tiles_hold_all_pixels(ctx, pixel, dest_dtype):
+    data = np.zeros((2, 3, 4, 4), np.result_type(pixel))
+    data[1, 2, 1, 3] = pixel
+    part = ctx.load("memory", data=data, sig_dims=2, num_partitions=1).get_partitions()
+    part = next(part)
+    for take in (part.get_macrotile, lambda dtype: list(part.get_tiles(None, dtype))):
+        with pytest.raises(InvalidArgumentError, match=f"{dest_dtype} (cannot hold|holds no)"):
+            take(dest_dtype)
+    halves = next(ctx.load("memory", data=np.full((2, 4, 4), 1.5)).get_partitions())
+    assert (halves.get_macrotile("uint8") == 1).all()
+
+
 @POSITIONS_WITHOUT_DATA
 @FRAMES_LEFT_OVER
 def test_positions_without_a_frame_are_said(ctx, data):

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._dtypes import as_dtype
+from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
@@ -278,8 +280,8 @@ class Partition:
         tiling_scheme
             How it is cut; whole frames, about 1 MiB of them, if None.
         dest_dtype
-            The dtype of tiles. If None, float32, and for complex pixels complex64, or complex128
-            where they are.
+            The dtype of tiles, which has to hold the pixels; fractions are cut off in integers. If
+            None, float32, and for complex pixels complex64, or complex128 where they are.
         roi
             Boolean, of shape ``nav``: which frames to read; all if None.
 
@@ -291,6 +293,8 @@ class Partition:
 
         Raises
         ------
+        InvalidArgumentError
+            If ``dest_dtype`` is not complex where pixels are, or does not hold one of them.
         LimitError
             If a frame or the frames of a tile take more than 1 GiB, or there is no memory for them.
         """
@@ -324,7 +328,7 @@ class Partition:
                     tile = stack[(slice(None), *part.get())]
                     origin = (int(numbers[begin + first]), *part.origin)
                     place = Slice(origin, Shape(tile.shape, sig_dims=len(sig)))
-                    tile = np.ascontiguousarray(tile.astype(dtype, copy=False))
+                    tile = np.ascontiguousarray(_converted(tile, dtype))
                     yield DataTile.of(tile, place, number)
 
     def _picked_bytes(self) -> int:
@@ -353,7 +357,13 @@ class Partition:
     def _dtype_of_tiles(self, asked: npt.DTypeLike | None) -> np.dtype[Any]:
         if asked is None and self.dtype.kind == "c":
             return np.result_type(self.dtype, np.complex64)  # in native byte order
-        return np.dtype("float32" if asked is None else asked)
+        dtype = np.dtype("float32") if asked is None else as_dtype("dest_dtype", asked)
+        if self.dtype.kind == "c" and dtype.kind in "iuf":
+            raise InvalidArgumentError(
+                f"pixels have dtype {self.dtype}, and {dtype} holds no imaginary parts; pass a "
+                f"complex dest_dtype, or none"
+            )
+        return dtype
 
     def _positions(self, roi: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.intp]:
         """Flat positions of the frames that there are."""
@@ -369,6 +379,22 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"<Partition [{self._start}:{self._stop}] of {self._dataset!r}>"
+
+
+def _converted(tile: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Pixels in another dtype, which has to hold them; floats become integers as NumPy makes them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it does not.
+    """
+    lost = None if dtype.kind == "b" else first_lost(tile, dtype, fractions=False)
+    if lost is not None:
+        raise InvalidArgumentError(
+            f"a pixel is {lost!r}, which {dtype} cannot hold; pass a wider dest_dtype"
+        )
+    return tile.astype(dtype, copy=False)
 
 
 def _runs(numbers: npt.NDArray[np.intp], longest: int) -> Iterator[tuple[int, int]]:
