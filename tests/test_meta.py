@@ -198,7 +198,12 @@ def test_masks_of_results(ctx, dataset, roi):
     rows[0] = rows[2:5] = True
     rows[5, :3] = True
     part = ctx.run_udf(dataset, Simple(), roi=rows)["x"]
-    assert part.get_valid_slice_inner(axis=0) == (slice(2, 5), slice(None))
+    for axis in (0, -2):
+        assert part.get_valid_slice_inner(axis) == (slice(2, 5), slice(None))
+    for axis in (1, -1):
+        assert part.get_valid_slice_inner(axis) == (slice(None), slice(0, 0))
+    with pytest.raises(IndexError):
+        part.get_valid_slice_inner(2)
 
 
 def test_masks_that_do_not_fit():

@@ -236,9 +236,15 @@ class BufferWrapper(LikeArray):
         """A box of valid elements only, as an index into :attr:`data`.
 
         The longest run of entries along ``axis`` that are valid throughout, such as complete
-        rows of a scan.
+        rows of a scan. Axes count from the last one if ``axis`` is below 0.
+
+        Raises
+        ------
+        IndexError
+            If there is no such axis.
         """
         mask = self.valid_mask
+        axis = range(mask.ndim)[axis]
         others = tuple(other for other in range(mask.ndim) if other != axis)
         complete = np.flatnonzero(np.diff(np.pad(mask.all(axis=others), 1).astype(np.int8)))
         box = [slice(None)] * mask.ndim
