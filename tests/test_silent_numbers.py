@@ -542,6 +542,24 @@ def test_logarithms_of_integers_in_python(ctx, form, dtype):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_logarithms_of_small_floats_in_python(ctx, form):
+    """As in the engine: a pixel that is next to the lowest one in single precision counts."""
+
+    class InPython(ff.LogsumUDF):
+        def process_frame(self, frame):
+            super().process_frame(frame)
+
+    levels = [[[0, 3e-8], [1e-6, 1]], [[-2e38, 2e38], [0, 1]]]
+    for frames in np.array(levels, dtype="float32")[:, np.newaxis]:
+        data = pytest.importorskip("sparse").COO(frames) if form == "sparse" else frames
+        dataset = ctx.load("memory", data=data, sig_dims=2)
+        native, python = ctx.run_udf(dataset, [ff.LogsumUDF(), InPython()])
+        found, expected = python["logsum"].data, native["logsum"].data
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert (expected > 0).sum() == 3
+
+
 @pytest.mark.parametrize("value", ["no", "False", "true", 2])
 @pytest.mark.parametrize(
     ("name", "use"),

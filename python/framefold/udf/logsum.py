@@ -74,8 +74,8 @@ def _scaled(row: Any) -> npt.NDArray[Any]:
 
 
 def _wide(values: Any) -> Any:
-    """Integers and booleans in double precision, where differences cannot wrap around."""
-    return values.astype(np.float64) if values.dtype.kind in "iub" else values
+    """Values in double precision, where differences of integers cannot wrap around."""
+    return values.astype(np.result_type(values.dtype, np.float64), copy=False)
 
 
 def run_logsum(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
