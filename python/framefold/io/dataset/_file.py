@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from os.path import abspath, isfile
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +15,7 @@ from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
 from framefold.io.dataset._calibration import split_facts
-from framefold.io.dataset._table import format_rows
+from framefold.io.dataset._table import FormatRow, format_rows
 from framefold.io.dataset.base import DataSet
 from framefold.warnings import DataSetWarning
 
@@ -220,12 +221,13 @@ def open_files(
     if isinstance(backend, IOBackend):
         options["io_backend"] = backend.name
     known = format_rows()
-    for option in {each for row in known.values() for each in row.paths}:
-        if options.get(option) is not None:
-            # Worker processes may run in another folder.
-            options[option] = abspath(path_text(option, options[option]))
     name = path_text("path", path)
+    for option in _given_paths(filetype, name, options, known):
+        # Worker processes may run in another folder.
+        options[option] = abspath(path_text(option, options[option]))
     engine = _engine.load(filetype, name, options)
+    for row in [known[engine.format]] if engine.format in known else []:
+        options = {**options, **_default_paths(row, options)}
     if engine.format not in CLASSES:
         # A process that opens it again may know no other of the added formats.
         filetype = engine.format if engine.format in known else filetype
@@ -242,6 +244,28 @@ def open_files(
         del engine
         raise
     return engine, (filetype, abspath(name), options)
+
+
+def _given_paths(
+    filetype: str, path: str, options: Mapping[str, Any], known: Mapping[str, FormatRow]
+) -> list[str]:
+    """The options that are given, and are paths for the format that opens the file."""
+    given = [name for name, value in options.items() if value is not None]
+    if filetype == "auto" and any(name in row.paths for name in given for row in known.values()):
+        with suppress(FramefoldError):  # which is raised again when it is opened
+            filetype, _ = _engine.detect(path)
+    return [name for name in given if filetype in known and name in known[filetype].paths]
+
+
+def _default_paths(row: FormatRow, options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a format that are paths by default, for processes in other folders."""
+    return {
+        option.name: abspath(option.default)
+        for option in row.options
+        if option.kind == "path" and option.default is not None
+        # None is a value of some options, and says nothing for others.
+        if option.name not in options or (options[option.name] is None and not option.takes_none)
+    }
 
 
 def _several(files: Any) -> list[Any]:

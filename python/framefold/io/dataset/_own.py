@@ -50,6 +50,8 @@ KINDS = {
 _lock = RLock()
 #: The class of a format by its name, and that of its data sets.
 _own: dict[str, tuple[type, type[FileDataSet]]] = {}
+#: The formats whose classes pickles of data sets brought along, and nothing else registered.
+_from_pickles: set[str] = set()
 
 
 def register_format(cls: Class) -> Class:
@@ -76,11 +78,11 @@ def register_format(cls: Class) -> Class:
             opened by the name of the format only.
         ``open(path, **options)``
             Opens a file, and returns a source. Its parameters with annotations and defaults are
-            the options of the format: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``,
-            ``pathlib.Path``, ``numpy.dtype`` or ``Literal`` of texts, each with ``| None`` if it
-            need not be given. An option of a name that a built-in format has takes what it takes
-            there. On the command line, those that no built-in format has have ``option-`` in
-            front: ``--option-gain``.
+            the options of the format: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]`` of
+            numbers from 0 on, ``pathlib.Path``, ``numpy.dtype`` or ``Literal`` of texts, each with
+            ``| None`` if it need not be given. An option of a name that a built-in format has takes
+            what it takes there. On the command line, those that no built-in format has have
+            ``option-`` in front: ``--option-gain``.
         ``option_help`` : dict of str, optional
             A sentence for each option, without its full stop.
 
@@ -145,6 +147,7 @@ def register_format(cls: Class) -> Class:
             _format=cls,
         )
         _own[name] = (cls, made)
+        _from_pickles.discard(name)
     return cls
 
 
@@ -167,11 +170,18 @@ class _OwnDataSet(FileDataSet):
 def _open_own_again(cls: type, how: tuple[str, str, dict[str, Any]], stamps: bytes) -> FileDataSet:
     filetype: str = cls.name  # type: ignore[attr-defined]
     with _lock:
-        known, made = _own.get(filetype, (None, None))
-        if known is not cls or made is None:
+        known = _own.get(filetype)
+        is_registered_here = known is not None and filetype not in _from_pickles
+        if known is None or known[0] is not cls:
             register_format(cls)
-            made = _own[filetype][1]
-        dataset = _open_again(made, (filetype, *how[1:]), stamps)
+            _from_pickles.add(filetype)
+        try:
+            dataset = _open_again(_own[filetype][1], (filetype, *how[1:]), stamps)
+        finally:
+            if known is not None and is_registered_here and known[0] is not cls:
+                # It replaced that of the data set, or is of a module of another version.
+                register_format(known[0])
+                _own[filetype] = known
     assert isinstance(dataset, FileDataSet)
     return dataset
 
@@ -254,6 +264,8 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
                 f"open of the format {name!r} takes {parameter}; name its options, so that others "
                 f"can be refused"
             )
+        if isinstance(parameter.default, np.generic):
+            parameter = parameter.replace(default=parameter.default.item())
         option = parameter.name
         if option in OF_LOAD:
             raise InvalidArgumentError(
@@ -287,6 +299,8 @@ def _kind(name: str, parameter: inspect.Parameter) -> tuple[str, list[str]]:
             return "choice", list(choices)
     # str | PathLike is a path.
     kinds = {KINDS.get(get_origin(part) or part) for part in parts}
+    if any(set(get_args(part)) - {int, ...} for part in parts if get_origin(part) is tuple):
+        kinds = set()
     kinds = {"path"} if kinds == {"text", "path"} else kinds
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
