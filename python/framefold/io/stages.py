@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from framefold.common._booleans import boolean
 from framefold.common._dtypes import as_dtype
-from framefold.common._items import has_items, in_order, indices
+from framefold.common._integers import is_integer
+from framefold.common._items import has_items, in_order
 from framefold.common._masked import refuse_masked
-from framefold.exceptions import InvalidArgumentError
+from framefold.common._numbers import number as finite
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 from framefold.io.dataset._calibration import turn_of
 
 __all__ = [
@@ -169,8 +171,9 @@ class Pad(_TextStage):
     Parameters
     ----------
     widths
-        As for :func:`numpy.pad`: a number of pixels for all edges; or for each axis a pair
-        ``(before, after)``, or one number for both.
+        A number of pixels for all edges; or for each axis a pair ``(before, after)``, or one number
+        for both. ``(1, 2)`` are the numbers of two axes, and not those before and after both, as
+        for :func:`numpy.pad`.
     value
         That of the new pixels.
     """
@@ -310,6 +313,8 @@ class Cast(_TextStage):
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
+        if dtype is None:  # float64 for NumPy
+            raise ArgumentTypeError("dtype is None, expected one of pixels, such as 'float32'")
         self.dtype = as_dtype("dtype", dtype).name
 
     def _text(self) -> str:
@@ -396,6 +401,8 @@ class Flip(_Turn):
     """
 
     def __init__(self, axes: Literal["y", "x", "yx"]) -> None:
+        if not isinstance(axes, str):
+            raise ArgumentTypeError(f"axes is {axes!r}, expected 'y', 'x' or 'yx'")
         self.axes = axes
 
     def _turns(self) -> Sequence[tuple[str | None, bool]]:
@@ -436,7 +443,8 @@ class Rotate(_Turn):
 def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on, one or several."""
     try:
-        numbers = indices(name, value) if has_items(value) else (index(value),)
+        several = in_order(name, value) if has_items(value) else (value,)
+        numbers = tuple(map(_whole, several))
     except TypeError:
         numbers = ()
     if not numbers or min(numbers) < 1:
@@ -469,14 +477,16 @@ def _shifts(value: Any) -> npt.NDArray[np.float64]:
     return numbers
 
 
+def _whole(value: Any) -> int:
+    """A whole number; True and False are none."""
+    if not is_integer(value):
+        raise TypeError
+    return index(value)
+
+
 def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
-    if not np.isfinite(number):
-        raise InvalidArgumentError(f"{name} is {value!r}, expected a finite number")
-    if isinstance(value, int | np.integer) and index(value) != int(number):
+    number = finite(name, value)
+    if is_integer(value) and index(value) != int(number):
         raise InvalidArgumentError(
             f"{name} is {value!r}, which double precision, in which stages compute, does not hold; "
             f"the number next to it is {int(number)}"
@@ -487,9 +497,9 @@ def _number(name: str, value: Any) -> float:
 def _pair(value: Any) -> tuple[int, int]:
     """Two whole numbers, or one twice."""
     if not has_items(value):
-        return index(value), index(value)
+        return _whole(value), _whole(value)
     before, after = in_order("widths", value)
-    return index(before), index(after)
+    return _whole(before), _whole(after)
 
 
 def _joined(numbers: Sequence[int]) -> str:
@@ -498,7 +508,7 @@ def _joined(numbers: Sequence[int]) -> str:
 
 def _range(part: slice) -> str:
     try:
-        ends = ["" if end is None else str(index(end)) for end in (part.start, part.stop)]
+        ends = ["" if end is None else str(_whole(end)) for end in (part.start, part.stop)]
     except TypeError:
         raise InvalidArgumentError(f"region holds {part!r}, expected whole numbers") from None
     return ":".join(ends)
