@@ -443,6 +443,11 @@ def test_masks_take_the_corrections(seed, share, with_gain):
         found = correct_dot_masks(given_masks, gain, bad, allow_empty=True)
         assert isinstance(found, type(given_masks))
         check(found, given_masks.shape)
+    for make in (scipy_sparse.csr_matrix, scipy_sparse.csc_array):
+        one = correct_dot_masks(make(masks[1]), gain, bad, allow_empty=True)
+        assert type(one) is make
+        alone = correct_dot_masks(masks[1], gain, bad, allow_empty=True)
+        np.testing.assert_allclose(one.todense(), alone)
 
 
 def test_masks_of_another_shape_are_refused():
@@ -466,6 +471,26 @@ def test_a_set_applied_to_tiles_that_it_adjusted():
         corrections.apply(part, Slice((0, row, 0), Shape(part.shape, sig_dims=2)))
         assert np.array_equal(part, wanted[:, row : row + rows])
     assert CorrectionSet().adjust_tileshape((7, 40), (60, 40), (2, 40)) == (7, 40)
+
+
+@pytest.mark.parametrize("n_rows", [4, 2])
+def test_masks_of_integers_on_parts_of_frames(n_rows):
+    """As truth values do, or an error where the same array may hold coordinates."""
+    mask = np.zeros((n_rows, 5), int)
+    mask[1, 2] = 7
+    data = np.random.default_rng(3).random((2, n_rows, 5)).astype("f4")
+    for part in (np.s_[:, :2, 1:4], np.s_[:, :, 1:], np.s_[:, :, :]):
+        place = Slice([each.start or 0 for each in part], Shape(data[part].shape, sig_dims=2))
+        wanted, found = data[part].copy(), data[part].copy()
+        CorrectionSet(excluded_pixels=mask.astype(bool)).apply(wanted, place)
+        assert not np.array_equal(wanted, found)
+        corrections = CorrectionSet(excluded_pixels=mask)
+        if n_rows == 2:
+            with pytest.raises(InvalidArgumentError, match=r"a mask .*or coordinates of 5 pixels"):
+                corrections.apply(found, place)
+            corrections.for_shape(mask.shape)
+        corrections.apply(found, place)
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

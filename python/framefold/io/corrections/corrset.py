@@ -144,7 +144,9 @@ class CorrectionSet:
         Raises
         ------
         InvalidArgumentError, RepairValueError, TypeError
-            As :func:`framefold.io.corrections.detector.correct`.
+            As :func:`framefold.io.corrections.detector.correct`; if excluded pixels are an array of
+            integers that may be a mask as well as coordinates, and the shape of a frame is not
+            known.
         """
         if not self.have_corrections():
             return
@@ -222,10 +224,16 @@ class CorrectionSet:
             known = self._checked[0]
         if known is not None or self._excluded is None or self._excluded.coordinates is None:
             return known or tuple(sig.shape)
-        ends = (start + length for start, length in zip(sig.origin, sig.shape, strict=True))
-        places = self._excluded.coordinates
-        if len(places) != len(sig.origin):
-            return tuple(ends)
+        ends = tuple(start + length for start, length in zip(sig.origin, sig.shape, strict=True))
+        places, of_mask = self._excluded.coordinates, self._excluded.shape
+        if len(places) != len(ends):
+            return ends if of_mask is None else of_mask
+        if of_mask is not None and all(a <= b for a, b in zip(ends, of_mask, strict=True)):
+            raise InvalidArgumentError(
+                f"excluded_pixels is an array of integers of shape {of_mask}, and nothing tells "
+                f"whether that is a mask of the shape of a frame, or coordinates of "
+                f"{of_mask[1]} pixels; pass a boolean mask, or a list of one sequence per axis"
+            )
         return tuple(max(end, int(axis.max()) + 1) for end, axis in zip(ends, places, strict=True))
 
     def __getstate__(self) -> dict[str, Any]:

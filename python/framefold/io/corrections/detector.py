@@ -167,7 +167,8 @@ def correct_dot_masks(
     ----------
     masks
         Shape ``(*any, *sig_shape)``, or ``(*any, n_pixels)`` with the frame flattened; a NumPy
-        array, a ``sparse.COO`` or a two-dimensional ``scipy.sparse`` one.
+        array, a ``sparse.COO`` or a two-dimensional ``scipy.sparse`` one, of which that of the
+        shape of a frame is one mask.
     gain_map
         Shape ``sig_shape``.
     excluded_pixels, allow_empty
@@ -223,7 +224,8 @@ def _correct_sparse(
     import scipy.sparse
 
     is_scipy = scipy.sparse.issparse(masks)
-    flat = masks if is_scipy else masks.reshape((-1, n_pixels)).to_scipy_sparse()
+    flat = masks.reshape((-1, n_pixels))
+    flat = flat if is_scipy else flat.to_scipy_sparse()
     kept = np.ones(n_pixels)
     kept[repair.exclude_flat[repair.repair_counts > 0]] = 0
     there = np.arange(repair.repair_flat.shape[1]) < repair.repair_counts[:, None]
@@ -236,7 +238,7 @@ def _correct_sparse(
         matrix = matrix @ scipy.sparse.diags(gain.reshape(-1))
     product = scipy.sparse.csr_matrix(flat) @ matrix
     if is_scipy:
-        return product.asformat(masks.format)
+        return type(masks)(product.reshape(masks.shape))
     return type(masks).from_scipy_sparse(product.tocoo()).reshape(masks.shape)
 
 
