@@ -67,6 +67,8 @@ def function_udf(
 class FunctionUDF(UDF):
     """A function that is called for each frame; see :func:`function_udf`."""
 
+    _is_of_functions = True
+
     def __init__(self, fn: Callable[..., None], make_buffers: MakeBuffers) -> None:
         super().__init__(fn=fn, make_buffers=make_buffers)
 

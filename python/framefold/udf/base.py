@@ -115,6 +115,8 @@ class UDF(BackendConstants):
     _native_finish: ClassVar[bool] = False
     #: Attributes that are computed from parameters, whenever they are needed.
     _computed: ClassVar[frozenset[str]] = frozenset()
+    #: Whether its methods are functions by the names of parameters of ``run_udf``.
+    _is_of_functions: ClassVar[bool] = False
     #: Whether results of two channels are vectors, where a kernel finishes them.
     _native_vectors: bool = False
     #: What has the functions of the C interface, for those that others compiled.

@@ -37,7 +37,8 @@ class UDFInfo:
     Attributes
     ----------
     partitions : list of tuple of int
-        First and last-but-one selected frame of each partition.
+        The first frame of each partition, and the one behind its last, counted among the selected
+        ones.
     tile_depth : int
         The largest number of frames in a tile.
     tile_shape : tuple of int

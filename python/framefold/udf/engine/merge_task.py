@@ -156,10 +156,12 @@ class MergeTask:
         """Warn, once for a run, that results were returned."""
         if RETURNED not in self.bridge.warned:
             self.bridge.warned.add(RETURNED)
-            method = PROCESS_METHODS[self.bridge.method]
+            who = f"{self.bridge.name}.{PROCESS_METHODS[self.bridge.method]}"
+            where = f"self.results.{next(iter(self.buffers))}"
+            if self.udf._is_of_functions:
+                who, where = "fn", next(iter(self.buffers))
             tell(
-                f"{self.bridge.name}.{method} {what}, which is ignored: write into result "
-                f"buffers, as in self.results.{next(iter(self.buffers))}[:] = …",
+                f"{who} {what}, which is ignored: write into result buffers, as in {where}[:] = …",
                 IgnoredReturnWarning,
             )
 
@@ -185,12 +187,15 @@ class MergeTask:
             if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
                 self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
         if are_results(returned) and is_lost(returned, (dest, *parts.values())):
+            of_class = not self.udf._is_of_functions
+            who = f"{self.bridge.name}.merge" if of_class else "merge"
+            how = "dest.name[:] += src.name" if of_class else "dest['name'][:] += src['name']"
             text = (
-                f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
-                f"returns has no effect: write into dest, as in dest.name[:] += src.name"
+                f"{who} returned a {type(returned).__name__}, and what it returns has no effect: "
+                f"write into dest, as in {how}"
             )
             if isinstance(returned, Mapping):
-                raise UDFError(f"{text}; merge_all returns a dict")
+                raise UDFError(f"{text}; merge_all returns a dict" if of_class else text)
             if MERGE not in self.bridge.warned:
                 self.bridge.warned.add(MERGE)
                 tell(text, IgnoredReturnWarning)
