@@ -87,6 +87,17 @@ def test_what_is_no_number_is_named(ctx, dataset, wrong):
             ctx.run_udf(dataset, udf)
 
 
+@pytest.mark.parametrize(
+    "wrong", [b"34", bytearray(b"34"), {3, 4}, {3: 1, 4: 2}, (3,), (3, 4, 5), 3]
+)
+def test_what_is_no_place_is_named(ctx, dataset, wrong):
+    for udf in (FEMUDF(wrong, 1, 3), CrystallinityUDF(1, 3, wrong, 2)):
+        with pytest.raises(InvalidArgumentError, match=r"(?s)cent(er|re) .*expected a pair"):
+            ctx.run_udf(dataset, udf)
+    with pytest.raises(InvalidArgumentError, match=r"centre is .* expected"):
+        dataset.calibrate(centre=wrong)
+
+
 @pytest.mark.parametrize(("rad_in", "rad_out"), [(2, 4), (0, 3), (-1, 1), (1.5, 100)])
 @pytest.mark.parametrize("circle", [(), ((5, 6), 3), ((4.5, 6.2), 2.5), ((5, 6), None)])
 def test_ring_of_the_spectrum(ctx, dataset, data, roi, rad_in, rad_out, circle):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from framefold.common._items import in_order
 from framefold.common._masked import has_masked
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
@@ -53,6 +54,21 @@ def number(
 def coordinate(name: str, value: Any) -> float:
     """A place along an axis of frames: a number of pixels, as :func:`number`."""
     return number(name, value, -FARTHEST, FARTHEST, "pixels")
+
+
+def place(name: str, value: Any) -> tuple[float, float]:
+    """A place in frames: a pair (y, x) of numbers of pixels, each as :func:`coordinate`.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is no pair, or has no order.
+    """
+    try:
+        y, x = in_order(name, value)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(f"{name} is {value!r}, expected a pair (y, x), in pixels") from None
+    return coordinate(name, y), coordinate(name, x)
 
 
 def radius_of(name: str, value: Any) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import _engine
-from framefold.common._numbers import coordinate, number
+from framefold.common._numbers import number, place
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.masks._disks import in_disk
@@ -91,10 +91,9 @@ class FEMUDF(UDF):
 
     def _numbers(self) -> tuple[float, float, float, float]:
         """The centre as y and x, and the radii."""
-        (cy, cx), rad_in, rad_out = self.params.center, self.params.rad_in, self.params.rad_out
+        center, rad_in, rad_out = self.params.center, self.params.rad_in, self.params.rad_out
         return (
-            coordinate("center of FEMUDF", cy),
-            coordinate("center of FEMUDF", cx),
+            *place("center of FEMUDF", center),
             number("rad_in of FEMUDF", rad_in, -inf, inf, "pixels"),
             number("rad_out of FEMUDF", rad_out, -inf, inf, "pixels"),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import masks
-from framefold.common._numbers import number
+from framefold.common._numbers import number, place
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.masks._disks import in_disk
@@ -73,7 +73,8 @@ class CrystallinityUDF(UDF):
         center, radius = self.params.real_center, self.params.real_rad
         if center is not None and radius is not None:
             height, width = self.meta.dataset_shape.sig
-            keep = ~masks.circular(center[1], center[0], width, height, radius)
+            cy, cx = place("real_center of CrystallinityUDF", center)
+            keep = ~masks.circular(cx, cy, width, height, radius)
         return {"ring": self._ring(), "keep": keep}
 
     def process_frame(self, frame: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import isfinite, pi
 from typing import Any, TypedDict
 
@@ -171,7 +171,8 @@ def _degrees(value: Any) -> float:
 
 
 def _centre(value: Any) -> list[float]:
-    is_ordered = isinstance(value, Iterable) and not isinstance(value, Set | bytes | str)
+    no_order = Set | Mapping | bytes | bytearray | str
+    is_ordered = isinstance(value, Iterable) and not isinstance(value, no_order)
     numbers = [as_float(each) for each in value] if is_ordered else [None]
     if not numbers or None in numbers:
         raise InvalidArgumentError(
