@@ -79,6 +79,15 @@ def test_numbers_of_data_in_memory(ctx, option, value):
     refused(lambda: ctx.load("memory", data=data, **{option: value}), option)
 
 
+@pytest.mark.parametrize("value", [True, False, np.True_, 2.0, np.float64(1), "2", b"2", [2]])
+def test_numbers_of_signal_axes(ctx, value):
+    data = np.ones((4, 5, 6, 7))
+    words = "sig_dims(=| is ).* whole number"
+    refused(lambda: ctx.load("memory", data=data, sig_dims=value), words)
+    array = pytest.importorskip("dask.array").from_array(data)
+    refused(lambda: ctx.load("dask", array, sig_dims=value), words)
+
+
 @pytest.mark.parametrize("number", [np.int8(2), np.uint64(2), True, 2], ids=ids)
 def test_integers_of_other_libraries_are_taken(ctx, number):
     data = np.ones((4, 5, 6, 7))

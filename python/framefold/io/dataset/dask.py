@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._booleans import boolean
+from framefold.common._integers import is_integer
 from framefold.common.optional import require
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset._arrays import check_dtype
@@ -255,10 +256,9 @@ def _check_array(array: da.Array, sig_dims: Any) -> None:
             f"the Dask array has the shape {array.shape}, which is not known yet; call "
             f"array.compute_chunk_sizes() first"
         )
-    try:
-        n_sig = index(sig_dims)
-    except TypeError:
-        raise InvalidArgumentError(f"sig_dims is {sig_dims!r}, expected a whole number") from None
+    if not is_integer(sig_dims):
+        raise InvalidArgumentError(f"sig_dims is {sig_dims!r}, expected a whole number")
+    n_sig = index(sig_dims)
     if not 1 <= n_sig <= array.ndim:
         raise InvalidArgumentError(
             f"sig_dims={n_sig} does not fit an array of shape {array.shape}; it must be between 1 "

@@ -167,6 +167,8 @@ def _zeros(shape: Any) -> Any:
 
 def _check_integers(options: dict[str, Any]) -> None:
     """Options as the engine takes them."""
+    if isinstance(options.get("sig_dims"), bool):  # which is an integer for Python
+        raise InvalidArgumentError(f"sig_dims={options['sig_dims']} is not a whole number")
     for name, least in (("num_partitions", 1), ("sync_offset", -MOST), ("sig_dims", 1)):
         if options.get(name) is not None:
             options[name] = whole(name, options[name], least)
