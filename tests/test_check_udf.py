@@ -398,6 +398,13 @@ def test_data_without_differences_raise_no_alarm(ctx, in_one_process, data):
         assert not report.findings, str(report)
 
 
+def test_the_brightest_pixel_may_be_below_zero(ctx, in_one_process, recwarn):
+    data = np.arange(-90, 6, dtype="int32").reshape((2, 3, 4, 4))
+    report = ff.check_udf(Sums(), ctx.load("memory", data=data))
+    assert not report.findings, str(report)
+    assert not [each for each in recwarn if "cast" in str(each.message)]
+
+
 @pytest.mark.parametrize(
     "udf",
     [

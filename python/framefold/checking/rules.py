@@ -187,9 +187,10 @@ def dtypes(sample: Sample) -> Iterator[Finding]:
     if sample.data.dtype.kind not in "iu" or sample.data.dtype.itemsize > 4:
         return
     # As bright as the dtype allows, so that what would overflow does.
-    top = np.iinfo(sample.data.dtype).max
-    brightest = max(1, int(sample.data.max(initial=0)))
-    bright = (sample.data.astype("float64") * (top / brightest)).astype(sample.data.dtype)
+    limits = np.iinfo(sample.data.dtype)
+    top, wide = limits.max, sample.data.astype("float64")
+    scaled = wide * (top / max(1, np.abs(wide).max(initial=0)))
+    bright = scaled.clip(limits.min, top).astype(sample.data.dtype)
     try:
         found, expected = sample.run(bright), sample.run(bright.astype("float64"))
     except Exception:  # the data have no values like these: it need not take them
