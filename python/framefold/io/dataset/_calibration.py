@@ -171,8 +171,8 @@ def _degrees(value: Any) -> float:
 
 
 def _centre(value: Any) -> list[float]:
-    no_order = Set | Mapping | bytes | bytearray | str
-    is_ordered = isinstance(value, Iterable) and not isinstance(value, no_order)
+    no_order = isinstance(value, Set | Mapping | bytes | bytearray | str)
+    is_ordered = isinstance(value, Iterable) and not no_order
     numbers = [as_float(each) for each in value] if is_ordered else [None]
     if not numbers or None in numbers:
         raise InvalidArgumentError(
