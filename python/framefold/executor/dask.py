@@ -230,17 +230,18 @@ class DaskJobExecutor(JobExecutor):
         check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
         from framefold.executor._dask import cluster as dask_cluster
-        from framefold.executor._dask.options import client_options, cluster_options
+        from framefold.executor._dask.options import checked_spec, client_options, cluster_options
 
         for_cluster = cluster_options(cluster_kwargs)
         for_client = {"direct_to_workers": True, **client_options(client_kwargs)}
         if spec is None:
             cudas = devices_by_default()
             spec = cluster_spec(range(available_cores()), cudas, bool(cudas), preload=preload)
+        workers = checked_spec(spec)
 
         def start() -> DaskJobExecutor:
             with ExitStack() as started:
-                cluster = dask_cluster.start(spec, for_cluster)
+                cluster = dask_cluster.start(workers, for_cluster)
                 started.enter_context(closing(cluster))
                 client = _connected(distributed.Client, cluster, **for_client)
                 started.enter_context(closing(client))
@@ -458,15 +459,22 @@ def cluster_spec(
     -----
     Workers have the resources of the reference system: ``CPU`` or ``CUDA``, ``compute``, and
     ``ndarray``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no worker, or ``options`` or ``preload`` are not what workers take.
     """
     from framefold.executor._dask.cluster import LocalWorker
+    from framefold.executor._dask.options import modules_to_preload, worker_options
 
     numbers, devices = listed(cpus, "cpus"), listed(cudas, "cudas")
     if not numbers and not devices:
         raise InvalidArgumentError("cpus is 0; a cluster needs at least one worker")
-    given = {"nthreads": 1, "memory_limit": 0, **(options or {})}
-    if preload:
-        given["preload"] = list(preload)
+    given = {"memory_limit": 0, **worker_options(options)}
+    modules = modules_to_preload(preload)
+    if modules:
+        given["preload"] = modules
     n_threads = given["nthreads"]
     on_cpu = {"resources": dask_devices.tags(n_threads, cuda=False, ndarray=True), **given}
     on_cuda = {"resources": dask_devices.tags(n_threads, cuda=True, ndarray=has_cupy), **given}

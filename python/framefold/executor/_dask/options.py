@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dask
-from distributed import Client, SpecCluster
+from distributed import Client, SpecCluster, Worker
+from distributed.core import Server
 
-from framefold.exceptions import InvalidArgumentError
+from framefold.common._integers import whole
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 #: How much longer than its timeout a client may take to connect, in seconds.
 GREETING = 1.0
@@ -48,6 +50,55 @@ def cluster_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
     return _checked("cluster_kwargs", given, SpecCluster, "dashboard_address")
 
 
+def worker_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``options`` of workers, checked; each has one thread if they do not say another number.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If workers have no such argument, or a number of threads is none.
+    """
+    more = (name for name in inspect.signature(Server).parameters if name != "kwargs")
+    options = {"nthreads": 1, **_checked("options", given, Worker, *more)}
+    options["nthreads"] = whole("nthreads of options", options["nthreads"], least=1)
+    return options
+
+
+def modules_to_preload(given: Any) -> list[str]:
+    """``preload``, checked.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is no list of texts.
+    """
+    is_list = given is None or (isinstance(given, Iterable) and not isinstance(given, str))
+    modules: list[Any] = list(given or ()) if is_list else [None]
+    if not all(isinstance(name, str) for name in modules):
+        raise ArgumentTypeError(f"preload is {given!r}, expected a list of names of modules")
+    return modules
+
+
+def checked_spec(given: Any) -> Mapping[Any, Any]:
+    """``spec``, checked: what :func:`cluster_spec` makes, or one for classes of Dask.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is something else.
+    """
+    is_spec = isinstance(given, Mapping) and all(
+        isinstance(each, Mapping) and "cls" in each for each in given.values()
+    )
+    if not is_spec:
+        raise ArgumentTypeError(
+            f"spec is {given!r}, expected a dict of workers as cluster_spec(…) makes it: name to "
+            f"{{'cls': …, 'options': …}}"
+        )
+    found: Mapping[Any, Any] = given
+    return found
+
+
 def most_seconds(*args: Any, **options: Any) -> float:
     """How long a client that is made of these arguments may take to connect.
 
@@ -65,6 +116,8 @@ def most_seconds(*args: Any, **options: Any) -> float:
 
 
 def _checked(what: str, given: Mapping[str, Any] | None, cls: Any, *more: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping | None):
+        raise ArgumentTypeError(f"{what} is {given!r}, expected a dict of arguments by their names")
     parameters = inspect.signature(cls).parameters.values()
     known = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
     options = dict(given or {})
