@@ -375,6 +375,25 @@ def test_chunks_of_copies_elsewhere(chunked, tmp_path, zarr_format):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
+def test_chunks_of_every_array_of_a_stack(chunked):
+    paths = [chunked(name, 1) for name in ("a.zarr", "b.zarr")]
+    ctx = ff.Context.make_with("inline")
+    stamps = ctx.open(paths)._engine.stamps
+    for path in paths:
+        ctx.open(paths)._engine.check_same_since(stamps)
+        chunk = next(file for file in path.glob("c/**/*") if file.is_file())
+        before = chunk.stat().st_mtime_ns
+        os.utime(chunk, (1e9, 1e9))
+        for check, given in [
+            ("check_same", of_another_system(stamps)),
+            ("check_same_since", stamps),
+        ]:
+            with pytest.raises(BadFileError, match=rf"{path.name}.*another time"):
+                getattr(ctx.open(paths)._engine, check)(given)
+        os.utime(chunk, ns=(before, before))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
 def test_chunks_are_looked_at_once(chunked):
     """Of many chunks that takes a while, and it is sent with each run."""
     path = chunked("a.zarr", 1, zarr_format=2)

@@ -15,6 +15,9 @@ pub struct FileStamp {
     pub head: Option<u64>,
     /// A digest of its last bytes; `None` if they were not read.
     pub tail: Option<u64>,
+    /// Whether it describes chunks in files of their own, which are opened by name while the data set is
+    /// read.
+    pub has_chunks: bool,
 }
 
 /// Which of all files of a system it is.

@@ -3,6 +3,7 @@
 use crate::access::storage::stamp::{self, as_long, compare, of_meta};
 use crate::formats::zarr;
 use framefold_core::{Dataset, Error, FilePlace, FileStamp, Result};
+use std::path::Path;
 
 /// Confirms that no file of a data set was replaced or written to since it was opened.
 ///
@@ -27,9 +28,9 @@ pub fn open_again<T>(packed: &[u8], open: impl FnOnce() -> T) -> T {
 pub fn pack(dataset: &Dataset) -> Vec<u8> {
     let mut packed = Vec::new();
     let opens_later = opens_later(dataset);
-    let chunks = if opens_later { of_chunks(dataset) } else { None };
+    let chunks = of_chunks(dataset);
     let files = dataset.stamps().iter().map(|stamp| (stamp, 0));
-    for (stamp, kind) in files.chain(chunks.iter().map(|stamp| (stamp, OF_CHUNKS))) {
+    for (stamp, kind) in files.chain(chunks.iter().map(|(_, stamp)| (stamp, OF_CHUNKS))) {
         let place = stamp.place;
         let flags = u8::from(stamp.modified_ns.is_some())
             | u8::from(place.is_some()) << 1
@@ -49,22 +50,38 @@ pub fn pack(dataset: &Dataset) -> Vec<u8> {
     packed
 }
 
-/// Marks the stamp of all files that are opened by name while the data set is read.
+/// Marks the stamp of the files of an array that are opened by name while the data set is read.
 const OF_CHUNKS: u8 = 1 << 4;
+/// Where there may be more of them together, those of the last arrays are not looked at.
+const MOST_FILES: u64 = 1 << 20;
 
-/// One stamp for all files of chunks: how many there are, and a digest of what they are.
-fn of_chunks(dataset: &Dataset) -> Option<FileStamp> {
-    let found = zarr::chunk_files(dataset)?;
-    let description = dataset.stamps().first()?;
-    let head = Some(found.digest);
-    Some(FileStamp { len: found.n, modified_ns: None, head, tail: None, ..*description })
+/// The folder of each array whose chunks are files, and one stamp for all of them: how many there are,
+/// and a digest of what they are, if they were looked at.
+fn of_chunks(dataset: &Dataset) -> Vec<(&Path, FileStamp)> {
+    let mut most = MOST_FILES;
+    let files = dataset.opened().iter().zip(dataset.stamps()).filter(|(_, stamp)| stamp.has_chunks);
+    let stamped = files.filter_map(|(path, stamp)| {
+        let folder = path.parent()?;
+        let found = zarr::chunk_files(folder, most);
+        most -= found.map_or(0, |found| found.n_places);
+        let len = found.map_or(0, |found| found.n);
+        let head = found.map(|found| found.digest);
+        Some((folder, FileStamp { len, modified_ns: None, head, tail: None, ..*stamp }))
+    });
+    stamped.collect()
 }
 
 /// Confirms that a data set has the chunks that it had when it was opened elsewhere or earlier; and
 /// maybe more, if it `may_grow`.
-fn check_chunks(dataset: &Dataset, was: &FileStamp, may_grow: bool) -> Result<()> {
-    let Some(now) = of_chunks(dataset) else { return Ok(()) };
-    if (may_grow && now.len > was.len) || (now.len, now.head) == (was.len, was.head) {
+fn check_chunks(dataset: &Dataset, were: &[FileStamp], may_grow: bool) -> Result<()> {
+    let mut pairs = of_chunks(dataset).into_iter().zip(were);
+    pairs.try_for_each(|((folder, now), was)| compare_chunks(folder, was, &now, may_grow))
+}
+
+fn compare_chunks(folder: &Path, was: &FileStamp, now: &FileStamp, may_grow: bool) -> Result<()> {
+    let unknown = was.head.is_none() || now.head.is_none();
+    let grown = may_grow && now.len > was.len;
+    if unknown || grown || (now.len, now.head) == (was.len, was.head) {
         return Ok(());
     }
     let error = Error::bad_file(if now.len != was.len {
@@ -77,17 +94,14 @@ fn check_chunks(dataset: &Dataset, was: &FileStamp, may_grow: bool) -> Result<()
          or were changed at another time (copies have to keep that)"
             .to_owned()
     });
-    let error = error.with_hint("see that all files are there, and open the data set again");
-    Err(match dataset.source().info().paths.first() {
-        Some(path) => error.with_path(path),
-        None => error,
-    })
+    let hint = "see that all files are there, and open the data set again";
+    Err(error.with_hint(hint).with_path(folder))
 }
 
 /// Whether files are opened by name while the data set is read. For all others it does not matter
 /// when they were opened, and processes that have the same files open need not open them again.
 fn opens_later(dataset: &Dataset) -> bool {
-    dataset.source().info().format == zarr::FORMAT.name
+    dataset.stamps().iter().any(|stamp| stamp.has_chunks)
 }
 
 /// How many bytes one stamp is.
@@ -100,13 +114,10 @@ const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 8;
 /// `BadFile` that names the first file that is another one.
 pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
     let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
-    match check_files(dataset, packed)? {
-        // On the same system, they are in the same folder.
-        Some(was) if dataset.stamps().first().and_then(system) != system(&was) => {
-            check_chunks(dataset, &was, true)
-        }
-        _ => Ok(()),
-    }
+    let were = check_files(dataset, packed)?;
+    // On the same system, they are in the same folder.
+    let here = were.first().and_then(system) == dataset.stamps().first().and_then(system);
+    if here { Ok(()) } else { check_chunks(dataset, &were, true) }
 }
 
 /// Confirms the same of a data set that was opened for an earlier run, whatever may have happened
@@ -115,14 +126,11 @@ pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
 /// # Errors
 /// `BadFile` that names the first file that is another one.
 pub fn check_same_since(dataset: &Dataset, packed: &[u8]) -> Result<()> {
-    match check_files(dataset, packed)? {
-        Some(was) => check_chunks(dataset, &was, false),
-        None => Ok(()),
-    }
+    check_chunks(dataset, &check_files(dataset, packed)?, false)
 }
 
-/// Compares the files that are opened with the data set; gives what its chunks were.
-fn check_files(dataset: &Dataset, packed: &[u8]) -> Result<Option<FileStamp>> {
+/// Compares the files that are opened with the data set; gives what the chunks of its arrays were.
+fn check_files(dataset: &Dataset, packed: &[u8]) -> Result<Vec<FileStamp>> {
     let is_of_file = |stamp: &&[u8]| stamp.first().is_some_and(|flags| flags & OF_CHUNKS == 0);
     let (files, chunks): (Vec<&[u8]>, Vec<&[u8]>) = packed.chunks(STAMP_LEN).partition(is_of_file);
     let stamps: Vec<FileStamp> = files.into_iter().filter_map(unpack).collect();
@@ -130,7 +138,7 @@ fn check_files(dataset: &Dataset, packed: &[u8]) -> Result<Option<FileStamp>> {
         compare(path, was, &as_long(path, was, *now))?;
     }
     if stamps.len() == dataset.stamps().len() {
-        return Ok(chunks.into_iter().find_map(unpack));
+        return Ok(chunks.into_iter().filter_map(unpack).collect());
     }
     let error = Error::bad_file(format!(
         "the data set was made of {} files when it was opened, and is made of {} now",
@@ -165,5 +173,6 @@ fn unpack(bytes: &[u8]) -> Option<FileStamp> {
         seen_ns: i128::from_le_bytes(*seen),
         head: (flags & 4 != 0).then(|| u64::from_le_bytes(*head)),
         tail: (flags & 8 != 0).then(|| u64::from_le_bytes(*tail)),
+        has_chunks: flags & OF_CHUNKS != 0,
     })
 }

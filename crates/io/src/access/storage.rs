@@ -313,13 +313,27 @@ pub(crate) fn recorded<T>(
     }
 }
 
+/// Takes down that this file, which was opened, describes chunks in files of their own.
+pub(crate) fn note_chunks(path: &Path) {
+    OPENED.with_borrow_mut(|opened| {
+        let Some(Record { files, places, .. }) = opened else { return };
+        let place = places.get(&absolute(path));
+        if let Some((_, stamp)) = place.and_then(|&place| files.get_mut(place)) {
+            stamp.has_chunks = true;
+        }
+    });
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
 /// Takes down that a file was opened, and what it was.
 fn note(path: &Path, file: &File, meta: &Metadata) -> FileStamp {
     OPENED.with_borrow_mut(|opened| match opened {
         Some(opened) => {
             let stamp = stamp::of(file, meta, opened.files.len() < MOST_WITH_ENDS);
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-            opened.add(absolute, stamp);
+            opened.add(absolute(path), stamp);
             stamp
         }
         None => stamp::of(file, meta, false),

@@ -20,6 +20,7 @@ mod store;
 use crate::access::Storage;
 use crate::access::archive::{Archive, MAGIC};
 use crate::access::enclosure::Enclosure;
+use crate::access::storage::note_chunks;
 use crate::format::{Format, Prefix, Verdict};
 use crate::headers::axes::{check_sig_shape, sig_axes};
 use crate::headers::chosen::{self, Named};
@@ -57,8 +58,6 @@ pub(crate) const FORMAT: Format = Format {
 const DEEPEST: usize = 16;
 /// Nor is anything after so many of them.
 const MOST_FOLDERS: usize = 100_000;
-/// The detail that is the name of the array.
-const ARRAY: &str = "array";
 /// Names of arrays that a message lists.
 const MOST_NAMED: usize = 8;
 /// Those that `info` does.
@@ -138,7 +137,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     })?;
     let mut details = vec![
         ("Zarr version".into(), meta.version.to_string()),
-        (ARRAY.into(), format!("/{}", found.name)),
+        ("array".into(), format!("/{}", found.name)),
         ("array shape".into(), format!("{shape:?}")),
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
@@ -170,6 +169,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         details,
         warnings: besides.warning.into_iter().chain(packed.warning()).chain(uneven).collect(),
     };
+    if matches!(found.folder, Place::Folder(..)) {
+        note_chunks(&found.folder.file(meta.file_name()));
+    }
     let segment = Segment {
         frames: 0..geometry.n_frames(),
         geometry,
@@ -181,15 +183,12 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
 }
 
-/// What the files of the chunks of a data set are together; `None` for archives, and where looking
-/// at each of them is too much.
-pub(crate) fn chunk_files(dataset: &Dataset) -> Option<ChunkFiles> {
-    let info = dataset.source().info();
-    let folder = info.paths.first().filter(|path| path.is_dir())?;
-    let (_, name) = info.details.iter().find(|(key, _)| key == ARRAY)?;
+/// What the files of the chunks of the array in a folder are together; `None` if they are more than
+/// `most`, or looking at each of them takes too long.
+pub(crate) fn chunk_files(folder: &Path, most: u64) -> Option<ChunkFiles> {
     let (_, place) = root(folder, true).ok()?;
-    let found = named(&place, name).ok()?;
-    Folder::new(&found.folder, found.meta).chunk_files()
+    let meta = Meta::read(&place).ok()??;
+    Folder::new(&place, meta).chunk_files(most)
 }
 
 /// The folder or archive that a path belongs to, and what it stands for.

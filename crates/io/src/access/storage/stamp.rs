@@ -77,6 +77,7 @@ pub(crate) fn of_meta(meta: &Metadata) -> FileStamp {
         seen_ns: seen(),
         head: None,
         tail: None,
+        has_chunks: false,
     }
 }
 
@@ -232,6 +233,7 @@ mod tests {
             seen_ns: 9,
             head: Some(1),
             tail: Some(2),
+            has_chunks: false,
         };
         let written = FileStamp { modified_ns: Some(7), ..was };
         let grown = FileStamp { len: 120, ..written };

@@ -6,6 +6,10 @@ use crate::codec::Pipeline;
 use framefold_core::{DType, Error, Result, StoredDType, checked_product};
 use serde_json::Value;
 
+/// The files that describe an array, by the version of the format.
+const VERSION_2: &str = ".zarray";
+const VERSION_3: &str = "zarr.json";
+
 /// One array, as described.
 #[derive(Clone, Debug)]
 pub(super) struct Meta {
@@ -48,11 +52,11 @@ impl Meta {
     /// # Errors
     /// `BadFile` or `Unsupported` that names what cannot be understood.
     pub(super) fn read(folder: &Place) -> Result<Option<Meta>> {
-        let (name, meta) = match folder.json(".zarray")? {
-            Some(meta) => (".zarray", Meta::of_version_2(&meta).map(Some)),
-            None => match folder.json("zarr.json")? {
+        let (name, meta) = match folder.json(VERSION_2)? {
+            Some(meta) => (VERSION_2, Meta::of_version_2(&meta).map(Some)),
+            None => match folder.json(VERSION_3)? {
                 Some(meta) if meta.get("node_type").is_some_and(|node| node == "array") => {
-                    ("zarr.json", Meta::of_version_3(&meta).map(Some))
+                    (VERSION_3, Meta::of_version_3(&meta).map(Some))
                 }
                 _ => return Ok(None),
             },
@@ -152,6 +156,11 @@ impl Meta {
             keys: Keys { prefix, separator },
             shards,
         })
+    }
+
+    /// The file that says all this.
+    pub(super) fn file_name(&self) -> &'static str {
+        if self.version == 2 { VERSION_2 } else { VERSION_3 }
     }
 
     /// Elements of the array.

@@ -15,8 +15,6 @@ use std::sync::Arc;
 
 /// Files that were deflated in an archive and decode to more are refused.
 const LARGEST_DECODED: u64 = 1 << 31;
-/// Arrays of more files are not looked at file by file before they are read.
-const MOST_FILES: u64 = 1 << 20;
 
 /// What the files of an array's chunks are, together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +23,8 @@ pub(crate) struct ChunkFiles {
     pub(crate) n: u64,
     /// Of their places, sizes, and times of change in seconds, as copies keep no more of it.
     pub(crate) digest: u64,
+    /// How many there can be.
+    pub(crate) n_places: u64,
 }
 
 /// The chunks of one array.
@@ -56,10 +56,10 @@ impl Folder {
         let sharding = meta.shards.as_ref().map(|shards| Sharding::new(shards, &meta.chunk));
         let (mut description, mut opened_ns) = (None, None);
         if let Place::Folder(folder, _) = place {
-            let names = ["zarr.json", ".zarray"].map(|name| folder.join(name));
-            description = names.into_iter().find_map(|path| {
-                let stamp = of_meta(&std::fs::metadata(&path).ok()?);
-                Some((std::path::absolute(&path).unwrap_or(path), stamp))
+            let path = folder.join(meta.file_name());
+            description = std::fs::metadata(&path).ok().map(|about| {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                (path, of_meta(&about))
             });
             opened_ns = has_our_clock(folder).then(seen);
         }
@@ -106,25 +106,25 @@ impl Folder {
         }
     }
 
-    /// What the files of all chunks are, in a folder on a disk of this machine: on those of others,
-    /// which all hosts see alike, it would take too long.
-    pub(super) fn chunk_files(&self) -> Option<ChunkFiles> {
+    /// What the files of all chunks are, if there is room for no more than `most`, in a folder on a disk
+    /// of this machine: on those of others, which all hosts see alike, it would take too long.
+    pub(super) fn chunk_files(&self, most: u64) -> Option<ChunkFiles> {
         let (Place::Folder(folder, _), Some(_)) = (&self.place, self.opened_ns) else {
             return None;
         };
         let last: Vec<usize> = self.grid.iter().map(|n| n.saturating_sub(1)).collect();
         let last = self.sharding.as_ref().map_or(last.clone(), |files| files.file_of(&last));
         let lens: Vec<usize> = last.iter().map(|at| at + 1).collect();
-        let n_places = framefold_core::checked_product(&lens).filter(|&n| n <= MOST_FILES)?;
-        let mut found = ChunkFiles { n: 0, digest: 0 };
+        let n_places = framefold_core::checked_product(&lens).filter(|&n| n <= most)?;
+        let mut found = ChunkFiles { n: 0, digest: 0, n_places };
         for index in 0..n_places {
             let name = self.name(&place_in(&lens, 0..lens.len(), index));
             let Ok(meta) = std::fs::metadata(folder.join(name)) else { continue };
             let changed = meta.modified().ok().and_then(nanoseconds).unwrap_or(0);
             let seconds = changed.div_euclid(1_000_000_000).to_le_bytes();
             let parts = [found.digest, index, meta.len()].map(u64::to_le_bytes).concat();
-            found =
-                ChunkFiles { n: found.n + 1, digest: digest([parts, seconds.to_vec()].concat()) };
+            found.n += 1;
+            found.digest = digest([parts, seconds.to_vec()].concat());
         }
         Some(found)
     }
