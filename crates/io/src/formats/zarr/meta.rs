@@ -3,7 +3,7 @@
 use super::codecs::{self, unknown};
 use super::place::Place;
 use crate::codec::Pipeline;
-use framefold_core::{DType, Error, Result, StoredDType, checked_product};
+use framefold_core::{DType, Error, Result, StoredDType, checked_product, narrow_f16};
 use serde_json::Value;
 
 /// The files that describe an array, by the version of the format.
@@ -193,31 +193,34 @@ fn fill(value: &Value, stored: StoredDType) -> Result<Vec<u8>> {
         Value::Bool(value) => Some(f64::from(u8::from(*value))),
         value => value.as_f64(),
     };
-    let float = |value: f64, size: usize| -> Vec<u8> {
-        match size {
-            2 => half(value).to_le_bytes().to_vec(),
+    let float = |value: &Value, size: usize| -> Result<Vec<u8>> {
+        if let Some(bits) = value.as_str().and_then(|text| bits(text, size)) {
+            return Ok(bits);
+        }
+        let value = number(value).ok_or_else(bad)?;
+        Ok(match size {
+            2 => narrow_f16(value).to_le_bytes().to_vec(),
             4 => (value as f32).to_le_bytes().to_vec(),
             _ => value.to_le_bytes().to_vec(),
-        }
+        })
     };
     let mut bytes: Vec<u8> = match (value, stored.dtype) {
         (Value::Null, _) => vec![0; size],
         (Value::Array(parts), DType::C64 | DType::C128) => {
             let [real, imaginary] = parts.as_slice() else { return Err(bad()) };
-            let part = |part| number(part).map(|value| float(value, size / 2)).ok_or_else(bad);
-            [part(real)?, part(imaginary)?].concat()
+            [float(real, size / 2)?, float(imaginary, size / 2)?].concat()
         }
         (value, dtype) if dtype.is_complex() => {
-            let real = number(value).ok_or_else(bad)?;
-            [float(real, size / 2), float(0.0, size / 2)].concat()
+            [float(value, size / 2)?, vec![0; size / 2]].concat()
         }
-        (value, dtype) if dtype.is_float() => float(number(value).ok_or_else(bad)?, size),
-        (value, _) => {
+        (value, dtype) if dtype.is_float() => float(value, size)?,
+        (value, dtype) => {
             let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
             let whole = whole.or_else(|| value.as_bool().map(i128::from));
             let whole =
                 whole.or_else(|| value.as_f64().filter(|v| v.fract() == 0.0).map(|v| v as i128));
-            whole.ok_or_else(bad)?.to_le_bytes().get(..size).unwrap_or_default().to_vec()
+            let whole = whole.filter(|&whole| holds(dtype, whole)).ok_or_else(bad)?;
+            whole.to_le_bytes().get(..size).unwrap_or_default().to_vec()
         }
     };
     if stored.order == framefold_core::ByteOrder::Big {
@@ -226,17 +229,22 @@ fn fill(value: &Value, stored: StoredDType) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bits of a half-precision number near to `value`; exact for the numbers that people fill with.
-fn half(value: f64) -> u16 {
-    let bits = (value as f32).to_bits();
-    let [sign, exponent, mantissa] = [bits >> 31, bits >> 23 & 0xFF, bits & 0x7F_FFFF];
-    let (exponent, mantissa) = match exponent {
-        0xFF => (31, if mantissa == 0 { 0 } else { 0x200 }),
-        0..=112 => (0, 0),
-        143.. => (31, 0),
-        other => (other - 112, mantissa >> 13),
+/// The bits of a number of `size` bytes, written as `0x7fc00000`, with all digits; in little endian.
+fn bits(text: &str, size: usize) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 2 * size)?;
+    let digits = digits.chars().all(|c| c.is_ascii_hexdigit()).then_some(digits)?;
+    u64::from_str_radix(digits, 16).ok()?.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+}
+
+/// Whether a number is one of an integer dtype, or of truth values.
+fn holds(dtype: DType, whole: i128) -> bool {
+    let bits = 8 * dtype.size();
+    let range = match dtype {
+        DType::Bool => 0..2,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => -1 << (bits - 1)..1 << (bits - 1),
+        _ => 0..1 << bits,
     };
-    u16::try_from(sign << 15 | exponent << 10 | mantissa).unwrap_or(0)
+    range.contains(&whole)
 }
 
 fn not_numbers(dtype: &Value) -> Error {
