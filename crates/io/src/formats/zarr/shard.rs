@@ -77,8 +77,9 @@ impl Sharding {
         version: Version,
         read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Range<u64>>> {
-        let within = place.iter().zip(&self.per_file).fold(0, |flat, (at, n)| flat * n + at % n);
         let index = self.index(&self.file_of(place), version, read)?;
+        // Less than the number of chunks, which has a limit.
+        let within = place.iter().zip(&self.per_file).fold(0, |flat, (at, n)| flat * n + at % n);
         let word = |i: usize| {
             let bytes = index.get(8 * i..).and_then(|bytes| bytes.first_chunk());
             bytes.map_or(ABSENT, |bytes| u64::from_le_bytes(*bytes))
@@ -194,6 +195,15 @@ mod tests {
             let error = sharding(at_end).find(&[0, 0], version, read).unwrap_err();
             assert!(error.to_string().contains("95 bytes"), "{error}");
         }
+    }
+
+    #[test]
+    fn files_of_more_chunks_than_can_be_counted_are_refused() {
+        let shards = Shards { shape: vec![usize::MAX; 2], at_end: true, checked: false };
+        let read = |_: u64, _: &mut [u8]| -> Result<()> { panic!("nothing to read") };
+        let version = Version { len: 100, changed: None };
+        let error = Sharding::new(&shards, &[1, 1]).find(&[2, 3], version, read).unwrap_err();
+        assert!(error.to_string().contains("should hold"), "{error}");
     }
 
     #[test]
