@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import resource
+import shutil
 
 import mrcfile
 import numpy as np
@@ -165,6 +166,18 @@ def test_folders_that_tell_nothing(ctx, tmp_path):
         ctx.open(str(tmp_path / "*.mrc"))
     with pytest.raises(UnsupportedError, match="make no stack"):
         ctx.load("mib", files=[tmp_path / "a.mib", tmp_path / "b.mib"])
+
+
+def test_patterns_take_hidden_files_only_where_they_have_a_dot(ctx, folder):
+    kind, path, extension, data = folder
+    shutil.copy(path / f"img1.{extension}", path / f"._img1.{extension}")
+    (path / ".hidden").mkdir()
+    shutil.copy(path / f"img2.{extension}", path / f".hidden/img2.{extension}")
+    for pattern in (f"*.{extension}", f"**/*.{extension}"):
+        assert np.array_equal(frames_of(ctx, ctx.load(kind, str(path / pattern))), data)
+    dotted = [f"._*.{extension}", f".h*/*.{extension}", f"**/.hidden/*.{extension}"]
+    for pattern, frame in zip(dotted, data[[0, 1, 1]], strict=True):
+        assert np.array_equal(frames_of(ctx, ctx.load(kind, str(path / pattern))), frame[None])
 
 
 def test_names_that_look_like_patterns_are_names(ctx, tmp_path):

@@ -5,13 +5,15 @@
 //! in front come first, then capitals.
 
 use framefold_core::{Axis, Error, MetadataList, Result, axes};
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The files that a path stands for, if it is a folder or a pattern such as `scan/*.tif`: in natural
 /// order, at least one. A name that is there is no pattern, whatever is in it.
 ///
-/// Of a folder, those with one of `extensions`; without hidden ones.
+/// Of a folder, those with one of `extensions`; without hidden ones. Of a pattern, names that begin with a
+/// dot only where the pattern has one there.
 ///
 /// # Errors
 /// `InvalidArgument` if there are none, or the pattern makes no sense; `Io`.
@@ -46,7 +48,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
             let path = error.path().to_path_buf();
             Error::io("list the folder", error.into()).with_path(path)
         })?;
-        if path.is_file() {
+        if !takes_hidden(Path::new(pattern), &path) && path.is_file() {
             files.push(path);
         }
     }
@@ -57,6 +59,35 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     }
     sort(&mut files);
     Ok(files)
+}
+
+/// Whether a pattern that matches a path does so only with something hidden, where it has no dot itself.
+fn takes_hidden(pattern: &Path, path: &Path) -> bool {
+    let (names, pattern) = (components(path), components(pattern));
+    names.iter().any(|name| name.starts_with('.')) && !shows(&pattern, &names)
+}
+
+/// The names on a path, but those that stand for the folder itself.
+fn components(path: &Path) -> Vec<Cow<'_, str>> {
+    let named = path.components().filter(|component| !matches!(component, Component::CurDir));
+    named.map(|component| component.as_os_str().to_string_lossy()).collect()
+}
+
+/// Whether names match a pattern of as many, and those that begin with a dot one that does.
+fn shows(pattern: &[Cow<'_, str>], names: &[Cow<'_, str>]) -> bool {
+    let hidden = |name: &str| name.starts_with('.');
+    match (pattern, names) {
+        ([], []) => true,
+        ([folders, rest @ ..], names) if folders == "**" => {
+            let deeper = || names.split_first().filter(|(name, _)| !hidden(name));
+            shows(rest, names) || deeper().is_some_and(|(_, names)| shows(pattern, names))
+        }
+        ([own, rest @ ..], [name, names @ ..]) => {
+            let matches = || glob::Pattern::new(own).is_ok_and(|own| own.matches(name));
+            (hidden(own) || !hidden(name)) && matches() && shows(rest, names)
+        }
+        _ => false,
+    }
 }
 
 /// The files in a folder with one of these extensions, in natural order.
@@ -260,6 +291,29 @@ fn parts(name: &str) -> Option<(Vec<&str>, Vec<u64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_hidden_is_taken_where_the_pattern_has_a_dot() {
+        for (pattern, path, taken) in [
+            ("a/*.npy", "a/1.npy", true),
+            ("a/*.npy", "a/._1.npy", false),
+            ("a/[.]*", "a/.b", false),
+            ("./a/.*", "a/.b", true),
+            ("*/b", ".a/b", false),
+            ("/.a/../.[ab]/*", "/.a/../.b/c", true),
+            ("**/c*", "a/b/c", true),
+            ("**/c*", "c", true),
+            ("**/c*", "a/.b/c", false),
+            ("**/.*", "a/b/.c", true),
+            ("**/.*/c", "a/.b/c", true),
+            ("**/.*/**/c", "a/.b/d/c", true),
+            ("**/.*/**/c", ".a/.b/d/c", false),
+            ("**/.*/**/c", "a/.b/.d/c", false),
+        ] {
+            let found = !takes_hidden(Path::new(pattern), Path::new(path));
+            assert_eq!(found, taken, "{pattern} {path}");
+        }
+    }
 
     #[test]
     fn names_are_in_natural_order() {
