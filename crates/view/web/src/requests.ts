@@ -5,6 +5,10 @@ import type { Pane, Point, Shape } from "./protocol.ts";
 import { shapesOn } from "./state.ts";
 import type { Viewer } from "./viewer.ts";
 
+const MIB = 1 << 20;
+/** The largest file of a mask: with what stands before the weights. */
+const MOST_BYTES = 64 * MIB + (1 << 16);
+
 const hundredth = (value: number) => Math.round(value * 100) / 100;
 
 /** Puts a shape in the place of the selected one, or adds it. */
@@ -38,6 +42,10 @@ export function guessCom(viewer: Viewer): void {
 
 /** Takes a mask from a file of NumPy. */
 export async function sendMask(viewer: Viewer, pane: Pane, file: File): Promise<void> {
+    if (file.size > MOST_BYTES) {
+        viewer.say(`${file.name} has ${Math.ceil(file.size / MIB)} MiB, and a mask may have 64: save it with dtype float32, or uint8`);
+        return;
+    }
     const bytes = new Uint8Array(await file.arrayBuffer());
     viewer.request(
         { type: "mask", name: file.name, format: "npy" },

@@ -41,7 +41,7 @@ export class Overlay {
     /** What goes on between pointer down and up. */
     private drag: ((y: number, x: number, input: number) => void) | undefined;
 
-    /** The handle that was taken hold of last. */
+    /** The handle that was taken hold of, if the pointer last went down on one. */
     private taken: { index: number; id: string } | undefined;
 
     constructor(
@@ -66,6 +66,8 @@ export class Overlay {
             const corner = /^p(\d+)$/.exec(id);
             if (shape && corner) this.host.change(index, withCorner(shape, Number(corner[1])), event.timeStamp);
         });
+        // Before those of handles.
+        root.addEventListener("pointerdown", () => (this.taken = undefined), { capture: true });
         root.addEventListener("pointerup", end);
         root.addEventListener("pointercancel", end);
     }

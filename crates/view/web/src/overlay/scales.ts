@@ -57,6 +57,12 @@ export function pixelSize(axes: Axis[]): { y: number; x: number; unit: string } 
     return { y: Math.abs(y.scale), x: Math.abs(x.scale), unit: unitOf(x) };
 }
 
+/** How long a pixel is in all directions: in pixels where that differs, as circles are circles of pixels. */
+export function radiusSize(axes: Axis[]): { size: number; unit: string } {
+    const { y, x, unit } = pixelSize(axes);
+    return Math.abs(y - x) <= 1e-3 * x ? { size: x, unit } : { size: 1, unit: "px" };
+}
+
 /** A bar of a round length along the columns, whole pixels without a unit: how long it is on the screen, and in words. */
 export function scaleBar(view: View, axes: Axis[]): { length: number; words: string } {
     const [y, x] = [axes[axes.length - 2], axes[axes.length - 1]];

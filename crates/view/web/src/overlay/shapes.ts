@@ -38,9 +38,17 @@ const towards = (cy: number, cx: number, r: number, degrees: number): Point => {
 };
 const degrees = (y: number, x: number) => turn((Math.atan2(y, x) * 180) / Math.PI);
 
+/** As the viewer computes it, no lattice goes further. */
+const MOST_ORDERS = 32;
+
+/** How many degrees a wedge has, as the viewer computes it: none from an angle to the same one. */
+function width(from: number, to: number): number {
+    return to - from >= 360 ? 360 : turn(to - from);
+}
+
 /** The middle of a wedge's arc, where it is taken hold of. */
 function middle(from: number, to: number): number {
-    return from + turn(to - from || 360) / 2;
+    return from + width(from, to) / 2;
 }
 
 /** A shape of a kind about the middle of what is seen, `size` pixels wide. */
@@ -286,7 +294,7 @@ export function withField(shape: Shape, key: string, value: number): Shape {
             return { ...shape, points };
         }
         case "lattice": {
-            if (key === "order") return { ...shape, order: Math.min(50, Math.round(length)) };
+            if (key === "order") return { ...shape, order: Math.min(MOST_ORDERS, Math.round(length)) };
             if (key === "r") return { ...shape, r: length };
             const vector = key[0] as "a" | "b";
             if (key === "cy" || key === "cx") return { ...shape, [key]: value };
@@ -294,6 +302,7 @@ export function withField(shape: Shape, key: string, value: number): Shape {
             return { ...shape, [vector]: key[1] === "0" ? [value, x] : [y, value] };
         }
         case "point":
+        case "rectangle":
             return { ...shape, [key]: Math.round(value) };
         default:
             return { ...shape, [key]: key === "r" ? length : value };
@@ -330,21 +339,21 @@ export function outline(shape: Shape, view: View): string {
             return circle(view, shape.cy, shape.cx, shape.ri) + circle(view, shape.cy, shape.cx, shape.ro);
         case "wedge": {
             const { cy, cx, ri, ro, from, to } = shape;
-            const large = turn(to - from || 360) > 180 ? 1 : 0;
+            const large = width(from, to) > 180 ? 1 : 0;
             const arc = (r: number, sweep: number, end: number) =>
                 `A${fixed(r * view.k)} ${fixed(r * view.k)} 0 ${large} ${sweep} ${place(towards(cy, cx, r, end))}`;
-            if (turn(to - from) === 0) return circle(view, cy, cx, ri) + circle(view, cy, cx, ro);
+            if (width(from, to) === 360) return circle(view, cy, cx, ri) + circle(view, cy, cx, ro);
             return `M${place(towards(cy, cx, ri, from))}L${place(towards(cy, cx, ro, from))}${arc(ro, 1, to)}L${place(towards(cy, cx, ri, to))}${arc(ri, 0, from)}Z`;
         }
         case "rectangle": {
-            const { y0, x0, y1, x1 } = shape;
+            const [y0, x0, y1, x1] = [shape.y0, shape.x0, shape.y1, shape.x1].map(Math.trunc) as [number, number, number, number];
             return box(view, Math.min(y0, y1) - 0.5, Math.min(x0, x1) - 0.5, Math.max(y0, y1) + 0.5, Math.max(x0, x1) + 0.5);
         }
         case "polygon":
             return shape.points.length ? `M${shape.points.map(place).join("L")}Z` : "";
         case "lattice": {
             const { cy, cx, a, b, r } = shape;
-            const order = Math.min(shape.order, 20);
+            const order = Math.min(shape.order, MOST_ORDERS);
             let path = `M${place([cy, cx])}L${place([cy + a[0], cx + a[1]])}M${place([cy, cx])}L${place([cy + b[0], cx + b[1]])}`;
             for (let i = -order; i <= order; i++) {
                 for (let j = -order; j <= order; j++) {

@@ -1,7 +1,7 @@
 // One half of the viewer: a picture, what is computed for it, and what is drawn on it.
 
 import { el, reading, toggle } from "../dom.ts";
-import { pixelSize, placeWords } from "../overlay/scales.ts";
+import { pixelSize, placeWords, radiusSize } from "../overlay/scales.ts";
 import { centreOf } from "../overlay/shapes.ts";
 import type { Norm } from "../picture/colour.ts";
 import { isVector, scalars } from "../picture/decode.ts";
@@ -253,8 +253,7 @@ export class PanePanel {
             const shape = shapesOn(this.viewer.state, this.pane)[this.viewer.selected[this.pane]]?.shape;
             const centre = axes === picture.axes || !shape || shape.kind === "array" ? this.viewer.middle(this.pane) : centreOf(shape);
             const { x, y } = radial(field, centre[0], centre[1]);
-            // Rings are circles of pixels.
-            const [scale, unit] = Math.abs(size.y - size.x) <= 1e-3 * size.x ? [size.x, size.unit] : [1, "px"];
+            const { size: scale, unit } = radiusSize(axes);
             const radii = shape?.kind === "disk" ? [shape.r] : shape?.kind === "ring" || shape?.kind === "wedge" ? [shape.ri, shape.ro] : [];
             this.radialPlot.show({ x: x.map((value) => value * scale), y }, { xWords: `radius, ${unit}`, log, marks: axes === picture.axes ? [] : radii.map((r) => r * scale) });
         }

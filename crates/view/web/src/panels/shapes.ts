@@ -3,16 +3,17 @@
 import { el, numberField, select, toggle } from "../dom.ts";
 import { KIND_NAMES, changedKind, fieldsOf, freshShape, withField } from "../overlay/shapes.ts";
 import type { Field } from "../overlay/shapes.ts";
-import { isCalibrated, unitOf } from "../overlay/scales.ts";
+import { isCalibrated, radiusSize, unitOf } from "../overlay/scales.ts";
 import type { Axis, Pane, ShapeKind, Signed } from "../protocol.ts";
 import { shapesOn } from "../state.ts";
 import { guessDisk, sendMask } from "../requests.ts";
 import type { Viewer } from "../viewer.ts";
 
-/** Along which axis a field's number lies: a position on y or x, or a length. */
-function direction(key: string): "y" | "x" | "length" {
+/** What a field's number is: a place on y or x, how far a vector goes along them, or a length in all directions. */
+function direction(key: string): "y" | "x" | "along y" | "along x" | "length" {
     if (/^(cy|y\d?|\d+y)$/.test(key)) return "y";
-    return /^(cx|x\d?|\d+x)$/.test(key) ? "x" : "length";
+    if (/^(cx|x\d?|\d+x)$/.test(key)) return "x";
+    return /^[ab]0$/.test(key) ? "along y" : /^[ab]1$/.test(key) ? "along x" : "length";
 }
 
 /** On a line, a rectangle is a span. */
@@ -29,13 +30,21 @@ interface Conversion {
 
 function conversion(field: Field, axes: Axis[], calibrated: boolean): Conversion {
     const kind = direction(field.key);
-    const axis = kind === "y" ? axes[axes.length - 2] : axes[axes.length - 1];
-    if (field.unit !== "px" || !calibrated || !isCalibrated(axis)) {
-        return { unit: field.unit, show: (v) => v, take: (v) => v, step: 1 };
+    const plain = { unit: field.unit, show: (v: number) => v, take: (v: number) => v, step: 1 };
+    if (field.unit !== "px" || !calibrated) return plain;
+    // Rounded, as what is drawn by hand is: the pixel on an edge is in or out, not now this and then that.
+    const scaled = (unit: string, scale: number, offset: number): Conversion => ({
+        unit,
+        show: (v) => offset + v * scale,
+        take: (v) => Math.round(((v - offset) / scale) * 100) / 100,
+        step: Math.abs(scale),
+    });
+    if (kind === "length") {
+        const { size, unit } = radiusSize(axes);
+        return unit === "px" ? plain : scaled(unit, size, 0);
     }
-    const offset = kind === "length" ? 0 : axis.offset;
-    const scale = kind === "length" ? Math.abs(axis.scale) : axis.scale;
-    return { unit: unitOf(axis), show: (v) => offset + v * scale, take: (v) => (v - offset) / scale, step: Math.abs(scale) };
+    const axis = axes[axes.length - (kind.endsWith("y") ? 2 : 1)];
+    return isCalibrated(axis) ? scaled(unitOf(axis), axis.scale, kind.length > 1 ? 0 : axis.offset) : plain;
 }
 
 export class ShapesPanel {
