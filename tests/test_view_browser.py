@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser_cases import PICTURES, drive, viewer
-from canvas_pixels import check, check_means, check_vectors, table_of, tables
+from canvas_pixels import check, check_means, check_vectors, rgba_of, table_of, tables
 from canvas_pixels import disk as disk_in
 from real_files import real_file
 
@@ -104,6 +104,7 @@ STATES = [
             },
         },
     },
+    {"name": "vectors, logarithmic", "changes": {"scan.display.scale": "log"}},
 ]
 
 
@@ -120,7 +121,7 @@ def test_the_canvas_shows_the_picture_of_numpy(webgl: bool, scan: Path, counts: 
     mean = frames.mean(axis=(0, 1))
     tables = {name: table_of(text) for name, text in found["colormaps"].items()}
     assert np.array_equal(tables["gray"], np.repeat(np.arange(256)[:, np.newaxis], 3, axis=1))
-    *plain, vectors = found["shown"]
+    *plain, vectors, logarithmic = found["shown"]
     for shown, detector in zip(plain, detectors, strict=True):
         for pane in ("scan", "pattern"):
             saved = shown["display"][pane]
@@ -135,9 +136,11 @@ def test_the_canvas_shows_the_picture_of_numpy(webgl: bool, scan: Path, counts: 
         [(weighted * at).sum(axis=(2, 3)) / weighted.sum(axis=(2, 3)) for at in (y, x)]
     )
     field -= field.mean(axis=(1, 2), keepdims=True)
-    check_vectors(
-        vectors["scan"], field, vectors["display"]["scan"]["display"], tables["direction"]
-    )
+    for shown in (vectors, logarithmic):
+        check_vectors(
+            shown["scan"], field, shown["display"]["scan"]["display"], tables["direction"]
+        )
+    assert rgba_of(logarithmic["scan"])[..., :3].max() > 200
 
 
 def test_where_several_pixels_fall_on_one_their_mean_is_shown(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ def test_numbers_of_axes_are_apart(centre: str, tmp_path: Path) -> None:
         assert_apart(found[pane])
 
 
+def test_numbers_of_axes_that_no_step_changes(tmp_path: Path) -> None:
+    options = ("--pixel-size", "0.01eV", "--centre", "0,-1e18")
+    found = looks(tmp_path / "far.npy", frames(3, 4, 24, 20), *options)
+    assert len(found["pattern"]["ticks"]) > 3
+
+
 def test_numbers_of_spectra_are_apart(tmp_path: Path) -> None:
     options = ("--sig-dims", "1", "--pixel-size", "0.01eV")
     data = frames(3, 4, 512)

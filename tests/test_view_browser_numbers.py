@@ -42,6 +42,28 @@ def test_colours_of_large_and_small_values(frame: np.ndarray, tmp_path: Path) ->
         check(shown, frame, display, tables()[display["colormap"]])
 
 
+def test_rows_that_are_longer_than_textures(tmp_path: Path) -> None:
+    frame = np.random.default_rng(11).uniform(0, 1, (2, 20000))
+    zooms = [{"pattern.display.zoom": {"k": 4000, "cy": 0.5, "cx": cx}} for cx in (90, 16384, 19990)]
+    for shown in seen(tmp_path, frame, *[LINEAR | zoom for zoom in zooms])["shown"]:
+        display = shown["display"]
+        check(shown, frame, display, tables()[display["colormap"]])
+
+
+def test_vectors_along_a_line(tmp_path: Path) -> None:
+    """Their components are drawn, on both sides of 0; another line goes through them, not beside."""
+    frames = np.random.default_rng(12).poisson(9, (1, 40, 12, 10)).astype(np.uint16)
+    np.save(tmp_path / "scan.npy", frames)
+    channel = {"kind": "com", "part": "vector", "centre": "mean", "rotation": 0, "flip_y": False}
+    changes = {"scan.query.channel": channel, "scan.query.detector": []}
+    with viewer(tmp_path / "scan.npy") as (link, _):
+        found = drive("numbers.mjs", url=link, pane="scan", changes=[changes], places=[], line=True)
+    assert found["errors"] == []
+    display = found["shown"][0]["display"]
+    assert display["low"] == -display["high"] < 0
+    assert found["line"] == [[0, 10], [0, 30]]
+
+
 def test_percentiles_are_of_all_columns(tmp_path: Path) -> None:
     frame = np.random.default_rng(8).uniform(0, 1, (512, 512))
     frame[:, np.arange(512) % 4 != 0] += 100

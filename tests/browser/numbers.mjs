@@ -23,4 +23,8 @@ for (const [y, x] of wanted.places) {
 found.bars = await until(() => panel.locator(".ffv-bars").getAttribute("d"), (d) => d !== null);
 found.limits = await panel.locator("[data-limit]").evaluateAll((grips) => grips.map((grip) => grip.getAttribute("transform")));
 found.fields = await Promise.all(["low", "high"].map((name) => panel.locator(`[data-field=${name}]`).inputValue()));
+if (wanted.line) {
+    await panel.getByText("Line", { exact: true }).click();
+    found.line = (await state(page))[pane].line;
+}
 tell({ ...found, ...seen });

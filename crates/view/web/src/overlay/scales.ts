@@ -127,8 +127,14 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
     const edge = across
         ? Math.min(view.height, view.line ? view.height : view.sy(view.rows - 0.5))
         : Math.max(0, view.sx(-0.5));
-    for (let i = Math.ceil(Math.min(a, b) / step); i <= Math.floor(Math.max(a, b) / step); i++) {
-        const value = i * step;
+    // Counted, as there are numbers to which 1 cannot be added; there are no more than have room.
+    const begin = Math.ceil(Math.min(a, b) / step);
+    const most = Math.min(Math.floor(Math.max(a, b) / step) - begin, length);
+    let before = NaN;
+    for (let i = 0; i <= most; i++) {
+        const value = (begin + i) * step;
+        if (value === before) continue;
+        before = value;
         const index = (value - valueOn(axis, 0)) / scale;
         const at = across ? view.sx(index) : view.sy(index);
         const words = short(value, 4, step);

@@ -94,7 +94,8 @@ export class PanePanel {
         });
         this.lineButton = toggle("Line", "Values along a line", state[pane].line !== null, (on) => {
             const [rows, cols] = viewer.whole(pane);
-            viewer.state[pane].line = on ? [[Math.round(rows / 2), Math.round(cols / 4)], [Math.round(rows / 2), Math.round((3 * cols) / 4)]] : null;
+            const [y, ...ends] = [rows / 2, cols / 4, (3 * cols) / 4].map(Math.floor) as [number, number, number];
+            viewer.state[pane].line = on ? [[y, ends[0]], [y, ends[1]]] : null;
             this.plotSoon();
             viewer.noted(pane);
         });
@@ -144,13 +145,14 @@ export class PanePanel {
         const { display, query } = this.viewer.state[this.pane];
         const picture = this.stage.picture;
         if (!picture || !this.values) return;
-        if (isVector(picture)) {
-            if (display.auto) [display.low, display.high] = [0, autoLimits(this.values, "linear", 0, display.to, false)[1]];
-            return;
-        }
         const { channel } = query;
-        const about0 = display.scale === "linear" && channel.kind === "com" && channel.part !== "magnitude";
-        if (display.auto) [display.low, display.high] = autoLimits(this.values, display.scale, display.from, display.to, about0);
+        const vector = isVector(picture);
+        const about0 = !vector && display.scale === "linear" && channel.kind === "com" && channel.part !== "magnitude";
+        if (display.auto && vector && display.scale !== "log") {
+            // Of lengths, but on a line: there, components are drawn, which lie on both sides of 0.
+            const longest = autoLimits(this.values, "linear", 0, display.to, false)[1];
+            [display.low, display.high] = [this.stage.view.line ? -longest : 0, longest];
+        } else if (display.auto) [display.low, display.high] = autoLimits(this.values, display.scale, display.from, display.to, about0);
         else [display.low, display.high] = usable(display.low, display.high, display.scale, statistics(this.values));
     }
 

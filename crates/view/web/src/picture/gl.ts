@@ -23,6 +23,8 @@ interface Kind {
     vectors: boolean;
     /** Whether several pixels fall on one of the screen. */
     means: boolean;
+    /** Whether rows are longer, or more, than those of textures: then values lie in rows of another length. */
+    folded: boolean;
 }
 
 const LINEAR = "clamp((value - low) / (high - low), 0.0, 1.0)";
@@ -63,8 +65,12 @@ const NUMBER = `
     int entry = min(255, int(floor(spread(value.r) * 256.0)));
     colour = vec4(texelFetch(lut, ivec2(entry, 0), 0).rgb, 1.0);`;
 
+const FOLD = `
+    int number = to.y * size.x + to.x;
+    to = ivec2(number % wide, number / wide);`;
+
 // `origin + place * step` is a place in the picture, in its own pixels.
-const fragment = ({ scale, vectors, means }: Kind) => `#version 300 es
+const fragment = ({ scale, vectors, means, folded }: Kind) => `#version 300 es
 precision highp float;
 precision highp int;
 uniform highp sampler2D values;
@@ -74,6 +80,7 @@ uniform float step_;
 uniform vec2 stride;
 uniform vec2 whole;
 uniform ivec2 size;
+uniform int wide;
 uniform float height;
 uniform float low;
 uniform float high;
@@ -92,7 +99,8 @@ float spread(float value) {
 }
 
 vec2 at(vec2 place) {
-    return texelFetch(values, clamp(ivec2(floor(place)), ivec2(0), size - 1), 0).rg;
+    ivec2 to = clamp(ivec2(floor(place)), ivec2(0), size - 1);${folded ? FOLD : ""}
+    return texelFetch(values, to, 0).rg;
 }
 
 bool there(vec2 v) {
@@ -178,7 +186,11 @@ export class GlPainter implements Painter {
     /** Which values are divided by, a power of 2: those of 64 bits may be larger and smaller than those of 32. */
     private unit = 1;
 
+    /** No row of a texture is longer, and there are no more rows. */
+    private readonly most: number;
+
     constructor(private readonly gl: WebGL2RenderingContext) {
+        this.most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
         this.values = this.texture();
         this.table = this.texture();
         gl.bindVertexArray(gl.createVertexArray());
@@ -189,7 +201,8 @@ export class GlPainter implements Painter {
         const { gl } = this;
         const step = 1 / (view.k * density);
         const means = Math.ceil(step / Math.min(...picture.stride) - 0.01) > 1;
-        const program = this.program({ scale: norm.scale, vectors: isVector(picture), means });
+        const wide = this.wide(picture);
+        const program = this.program({ scale: norm.scale, vectors: isVector(picture), means, folded: wide !== picture.cols });
         gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
         program.use();
         gl.activeTexture(gl.TEXTURE0);
@@ -208,6 +221,7 @@ export class GlPainter implements Painter {
         gl.uniform2f(program.at("stride"), picture.stride[1], picture.stride[0]);
         gl.uniform2f(program.at("whole"), view.cols, view.rows);
         gl.uniform2i(program.at("size"), picture.cols, picture.rows);
+        gl.uniform1i(program.at("wide"), wide);
         gl.uniform1f(program.at("height"), gl.drawingBufferHeight);
         gl.uniform1f(program.at("low"), this.sent(norm.low));
         gl.uniform1f(program.at("high"), this.sent(norm.high));
@@ -249,6 +263,11 @@ export class GlPainter implements Painter {
         return texture;
     }
 
+    /** How long a row of the texture is. */
+    private wide({ rows, cols }: Picture): number {
+        return Math.max(rows, cols) > this.most ? this.most : cols;
+    }
+
     /** A value as it is sent. */
     private sent(value: number): number {
         return value / this.unit - this.zero / this.unit;
@@ -266,7 +285,9 @@ export class GlPainter implements Painter {
         const finite = (value: number) => value - value === 0;
         this.zero = ofLow ? low : isVector(picture) ? 0 : (first.find(finite) ?? 0);
         this.unit = powerOf2(ofLow ? low : largest(picture.planes));
-        const numbers = new Float32Array(n * planes);
+        const wide = this.wide(picture);
+        const high = Math.ceil(n / wide);
+        const numbers = new Float32Array(wide * high * planes);
         for (let plane = 0; plane < planes; plane++) {
             const values = picture.planes[plane]!;
             for (let i = 0; i < n; i++) {
@@ -274,8 +295,8 @@ export class GlPainter implements Painter {
                 numbers[i * planes + plane] = Number.isNaN(value) ? NONE : Math.min(2.8e38, Math.max(-2.8e38, value));
             }
         }
-        if (planes === 2) gl.texImage2D(gl.TEXTURE_2D, 0, gl.RG32F, picture.cols, picture.rows, 0, gl.RG, gl.FLOAT, numbers);
-        else gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, picture.cols, picture.rows, 0, gl.RED, gl.FLOAT, numbers);
+        if (planes === 2) gl.texImage2D(gl.TEXTURE_2D, 0, gl.RG32F, wide, high, 0, gl.RG, gl.FLOAT, numbers);
+        else gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, wide, high, 0, gl.RED, gl.FLOAT, numbers);
         this.picture = picture;
     }
 }

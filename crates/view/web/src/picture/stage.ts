@@ -210,7 +210,7 @@ export class Stage {
 
     /** Which colour a direction has. */
     private drawLegend({ lut, norm }: Look): void {
-        this.legend.hidden = !this.picture || !isVector(this.picture);
+        this.legend.hidden = this.line || !this.picture || !isVector(this.picture);
         const key = JSON.stringify(norm);
         if (this.legend.hidden || (this.legendKey?.lut === lut && this.legendKey.key === key)) return;
         this.legendKey = { lut, key };
