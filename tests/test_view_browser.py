@@ -417,6 +417,7 @@ def test_the_viewer_ends_in_the_middle_of_a_drag(scan: Path, tmp_path: Path) -> 
         "the picture is of earlier settings"
     ] * 2
     assert "othing answers" in found["again"]
+    assert found["guess"] == "there is no connection to the viewer"
 
 
 def test_a_link_that_breaks_is_taken_up_again(scan: Path) -> None:
@@ -436,6 +437,7 @@ def test_a_notebook_shows_the_same(tmp_path: Path) -> None:
     assert found["hash"] == ""
     assert found["scale"][0].endswith("nm")
     assert "kernel has ended" in found["words"].lower()
+    assert found["background"] == ["reads all data 12 %", "", "the disk is gone"]
     assert found["left"] == ""
     assert all("run the cell again" in words for words in found["restarted"])
     assert found["late"].startswith("Opening … The kernel has not answered yet.")

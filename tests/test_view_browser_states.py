@@ -94,6 +94,18 @@ def test_addresses_open_their_file(tmp_path: Path) -> None:
     assert typed["reloaded"]["state"] == typed["typed"]["state"]
 
 
+def test_the_later_of_two_openings_counts(tmp_path: Path) -> None:
+    names = ["a.npy", "b.npy", "c.npy"]
+    files = [numbered(tmp_path / name, 4, 5, first=10 * i) for i, name in enumerate(names)]
+    with viewer(*files) as (link, _):
+        found = drive("states.mjs", url=link, what="two")
+    assert found["errors"] == []
+    shown = found["shown"]
+    assert (shown["name"], shown["first"], shown["said"]) == ("b.npy", 10 * PIXELS, [])
+    # What was set for another file is not.
+    assert shown["state"]["scan"]["query"]["channel"]["kind"] == "sum"
+
+
 ODD = [
     ("scan.query.detector", [{"shape": {"kind": "foo"}, "sign": "plus"}]),
     ("scan.query.detector", [{}]),

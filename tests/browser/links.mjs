@@ -143,6 +143,8 @@ if (wanted.what === "killed") {
         await said.getByRole("button").click();
         await page.locator("h1").click();
     }
+    await page.locator("[data-guess=disk]").click();
+    found.guess = await page.locator(".ffv-said:visible span").textContent();
     await page.getByRole("button", { name: "Reconnect" }).click();
     await until(() => page.locator(".ffv-lost").textContent(), (text) => text.includes("lost"));
     found.again = await page.locator(".ffv-lost").textContent();

@@ -78,6 +78,24 @@ if (wanted.what === "address") {
     await page.reload();
     found.reloaded = await look(page);
 }
+if (wanted.what === "two") {
+    await page.locator(".ffv-pane-scan select").first().selectOption("max");
+    await inAddress(page, '"kind":"max"');
+    // The second is asked for while the first is being opened.
+    await page.evaluate(() => {
+        const { send } = WebSocket.prototype;
+        WebSocket.prototype.send = function (data) {
+            const slow = typeof data === "string" && data.includes('"type":"open"');
+            setTimeout(() => send.call(this, data), slow ? 1000 : 0);
+        };
+    });
+    for (const name of ["c.npy", "b.npy"]) {
+        await page.locator(".ffv-menu > summary", { hasText: "Open" }).click();
+        await page.locator(".ffv-files button", { hasText: name }).click();
+    }
+    await named(page, "b.npy");
+    found.shown = await look(page);
+}
 if (wanted.what === "odd") {
     const said = page.locator(".ffv-said:visible span");
     const taken = async () => {

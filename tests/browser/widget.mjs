@@ -24,6 +24,16 @@ await page.mouse.wheel(0, -900);
 await until(() => page.locator(".ffv-pane-scan .ffv-scalebar text").textContent(), (text) => text !== fields);
 found.scale = [fields, await page.locator(".ffv-pane-scan .ffv-scalebar text").textContent()];
 found.hash = new URL(page.url()).hash;
+// What goes on in the background, and why it does not.
+found.background = [];
+for (const said of [
+    { state: "working", done: 0.125, label: "reads all data" },
+    { state: "done", done: 1, label: "" },
+    { state: "failed", done: 0, label: "the disk is gone" },
+]) {
+    await page.evaluate((said) => window.model.say({ type: "progress", what: "background", ...said }), said);
+    found.background.push(await page.locator(".ffv-background").textContent());
+}
 // The kernel may be busy, or gone: the model says so.
 await page.evaluate(() => {
     for (const listener of window.model.listeners) listener({ closed: "the kernel has ended" }, []);

@@ -134,7 +134,7 @@ export type Received =
     | FileHead
     | { type: "done"; pane: Pane; gen: number }
     | { type: "error"; pane?: Pane; gen?: number; id?: number; message: string; hint?: string | null; kind?: string }
-    | { type: "progress"; what: string; done: number; label: string }
+    | { type: "progress"; what: string; state: "working" | "done" | "stopped" | "failed"; done: number; label: string }
     | { type: "guess"; id: number; cy?: number; cx?: number; r?: number; rotation?: number; flip_y?: boolean }
     | ({ type: "files"; id: number } & Listing)
     | { type: "mask"; id: number; mask: number; shape: number[] };

@@ -13,7 +13,7 @@ export interface SessionHost {
     hello(hello: Hello): void;
     picture(head: PictureHead, body: ArrayBuffer, at: number): void;
     done(message: Extract<Received, { type: "done" }>): void;
-    progress(done: number, label: string): void;
+    progress(message: Extract<Received, { type: "progress" }>): void;
     /** An error that is no answer to a request. */
     error(error: Trouble): void;
     /** What went wrong, in words. */
@@ -24,6 +24,7 @@ export interface SessionHost {
 export class Session {
     private readonly waiting = new Map<number, { done: Done; failed: (words: string) => void }>();
     private nextId = 1;
+    private open = false;
 
     constructor(
         private readonly transport: Transport,
@@ -31,10 +32,12 @@ export class Session {
     ) {
         transport.onmessage = (message) => this.receive(message);
         transport.onstate = (open, reason) => {
+            this.open = open;
             if (open) this.send({ type: "hello", version: 1 });
             else {
-                for (const { failed } of this.waiting.values()) failed("the connection was lost before the answer came");
+                const lost = [...this.waiting.values()];
                 this.waiting.clear();
+                for (const { failed } of lost) failed("the connection was lost before the answer came");
             }
             host.connection(open, reason);
         };
@@ -50,8 +53,10 @@ export class Session {
 
     /** Sends a request, with bytes if there are some, and calls `done` with its answer. */
     request(message: object, done: Done, options: { bytes?: Uint8Array; failed?: (words: string) => void } = {}): void {
+        const failed = options.failed ?? ((words) => this.host.say(words));
+        if (!this.open) return failed("there is no connection to the viewer");
         const id = this.nextId++;
-        this.waiting.set(id, { done, failed: options.failed ?? ((words) => this.host.say(words)) });
+        this.waiting.set(id, { done, failed });
         const numbered = { ...message, id };
         if (options.bytes) this.transport.send(pack(numbered, options.bytes));
         else this.send(numbered);
@@ -87,7 +92,7 @@ export class Session {
                 this.host.done(message);
                 break;
             case "progress":
-                this.host.progress(message.done, message.label);
+                this.host.progress(message);
                 break;
             case "error":
                 this.error(message);

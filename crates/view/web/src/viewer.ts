@@ -31,6 +31,17 @@ export interface Options {
     late?: string;
 }
 
+/** What is to be opened. */
+interface Opening {
+    what: object;
+    /** What is shown of it; what is shown first, if nothing is said. */
+    state?: State;
+    /** What it is called: words about it say so. */
+    name?: string;
+    /** What is done if it cannot be opened; if nothing is said, everything stays as it was. */
+    otherwise?: (words: string) => void;
+}
+
 /** How long an answer may take before that is said, in milliseconds. */
 const LATE = 3000;
 
@@ -73,13 +84,13 @@ export class Viewer {
     private readonly hint = el("div", { class: "ffv-lost", role: "alert", hidden: true });
     private header: Header | undefined;
     private scanShapes: ScanShapes | undefined;
-    /** What is shown once what it needs was opened. */
-    private reopening: State | undefined;
+    /** What is being opened. */
+    private underway: Opening | undefined;
+    /** What is done after that: what was asked for last. */
+    private next: (() => void) | undefined;
     /** What the panels were built for. */
     private built: Description | undefined;
     private connected = false;
-    /** Whether another file is being opened. */
-    private opening = false;
     private frame = 0;
     private hashTimer: ReturnType<typeof setTimeout> | undefined;
     private destroyed = false;
@@ -116,7 +127,7 @@ export class Viewer {
                 this.askers[pane].finished(gen);
                 if (gen === this.askers[pane].gen) this.panels[pane].ended();
             },
-            progress: (done, label) => this.header?.progress(done, label),
+            progress: (message) => this.header?.progress(message),
             error: (error) => this.error(error),
             say: (words) => this.fail(words),
             connection: (open, reason) => this.connection(open, reason),
@@ -282,14 +293,12 @@ export class Viewer {
 
     /** Opens the file anew with another shape of the scan, and as many frames before it, if that is said. */
     open(nav_shape: number[], sync_offset: number | null = null): void {
-        this.reopening = this.state;
-        this.reopen({ nav_shape, sync_offset });
+        this.reopen({ what: { ...this.same(), nav_shape, sync_offset }, state: this.state });
     }
 
     /** Opens another file, by the number that a list gave it. */
     openFile(file: string, name: string): void {
-        this.opening = true;
-        this.reopen({ file }, name);
+        this.reopen({ what: { file }, name });
     }
 
     /** Takes another state, as of a file. Throws in words if it is none. */
@@ -380,7 +389,7 @@ export class Viewer {
             return;
         }
         const opened = hello.opened ?? this.opened;
-        const again = !this.opening && !this.reopening && this.built !== undefined && JSON.stringify([hello.description, opened]) === JSON.stringify([this.built, this.opened]);
+        const again = !this.underway && this.built !== undefined && JSON.stringify([hello.description, opened]) === JSON.stringify([this.built, this.opened]);
         if (again) {
             // The same after a lost connection: everything stays as it is.
             this.exactly();
@@ -397,13 +406,13 @@ export class Viewer {
 
     /** Shows what was there before, what the address says, what was given, or what is shown first. */
     private begin(given: unknown): void {
-        const { opening, reopening } = this;
-        this.opening = false;
-        this.reopening = undefined;
-        // What was set for one file says little of another.
-        if (opening) return this.show(this.fresh());
+        const { underway, next } = this;
+        this.underway = this.next = undefined;
         try {
-            if (reopening) return this.show(ofJson(toJson(reopening), this.description));
+            // What was set for one file says little of another.
+            if (underway) this.show(underway.state ? ofJson(toJson(underway.state), this.description) : this.fresh());
+            if (next) return next();
+            if (underway) return;
             const address = this.page ? ofHash(location.hash) : undefined;
             const text = address ?? (given == null ? undefined : JSON.stringify(given));
             if (text === undefined) this.show(this.fresh());
@@ -428,20 +437,23 @@ export class Viewer {
      * other states, and those whose file cannot be opened, are shown of the file that is open.
      */
     private adopt(state: State, ofAddress: boolean, why = ""): void {
+        if (this.underway) {
+            this.next = () => this.adopt(state, ofAddress, why);
+            return;
+        }
         const { file, name, nav_shape, sync_offset } = state;
         const { opened, description } = this;
         const scan = { nav_shape, sync_offset };
         if (ofAddress && file !== null && file !== opened.file) {
-            this.reopening = state;
             // A number may be another file's since; the file itself may be this one.
-            this.reopen({ file, ...(name ? { name } : {}), ...scan }, name, (words) => this.adopt(state, false, words));
+            const otherwise = (words: string) => this.adopt(state, false, words);
+            this.reopen({ what: { file, ...(name ? { name } : {}), ...scan }, state, name, otherwise });
             return;
         }
         const shape = description.nav.map(({ size }) => size);
         const other = nav_shape ? String(nav_shape) !== String(shape) : opened.nav_shape !== null;
         if (other || sync_offset !== opened.sync_offset) {
-            this.reopening = state;
-            this.reopen(scan);
+            this.reopen({ what: { ...this.same(), ...scan }, state });
         } else {
             this.show(state, why);
         }
@@ -468,7 +480,6 @@ export class Viewer {
         this.selected = { scan: 0, pattern: 0 };
         this.header = new Header(this);
         this.panels = { pattern: new PanePanel(this, "pattern"), scan: new PanePanel(this, "scan") };
-        this.panels.scan.root.hidden = this.description.nav.length === 0;
         this.scanShapes = new ScanShapes(this);
         this.root.replaceChildren(
             this.header.root,
@@ -544,7 +555,6 @@ export class Viewer {
     }
 
     private ask(pane: Pane): void {
-        if (pane === "scan" && this.description.nav.length === 0) return;
         this.askers[pane].ask(this.copy(pane));
     }
 
@@ -552,14 +562,27 @@ export class Viewer {
         return structuredClone(this.state[pane].query);
     }
 
+    /** The file that is shown, as `open` takes it: another one may be open by then. */
+    private same(): { file?: string } {
+        const { file } = this.opened;
+        return file === null ? {} : { file };
+    }
+
     /**
-     * Opens something anew. If that fails, `otherwise` is done; without it, everything stays as it was. Words say what
-     * `name` is, if they do not yet.
+     * Opens something anew, one thing after the other: of what is asked for while another one is being opened, the last
+     * is opened after that.
      */
-    private reopen(what: object, name = "", otherwise?: (words: string) => void): void {
+    private reopen(opening: Opening): void {
+        if (this.underway) {
+            this.next = () => this.reopen(opening);
+            return;
+        }
+        this.underway = opening;
+        const { what, name = "", otherwise } = opening;
         const failed = (words: string) => {
-            this.reopening = undefined;
-            this.opening = false;
+            const { next } = this;
+            this.underway = this.next = undefined;
+            if (next) return next();
             if (otherwise) return otherwise(words);
             if (this.built !== this.description) this.show(this.fresh());
             this.say(words.includes(name) ? words : `${name} cannot be opened: ${words}`);

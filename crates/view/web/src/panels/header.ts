@@ -4,6 +4,7 @@ import { closable, el, toggle } from "../dom.ts";
 import { ExportMenu } from "../export/menu.ts";
 import { placeOn, unitOf } from "../overlay/scales.ts";
 import { FilesMenu } from "./files.ts";
+import type { Received } from "../protocol.ts";
 import type { Viewer } from "../viewer.ts";
 
 const SAID_MS = 8000;
@@ -94,7 +95,7 @@ export class Header {
     }
 
     /** How far what goes on in the background is. */
-    progress(done: number, label: string): void {
-        this.background.textContent = done >= 1 ? "" : `${label || "preparing"} ${Math.floor(done * 100)} %`;
+    progress({ state, done, label }: Extract<Received, { type: "progress" }>): void {
+        this.background.textContent = state === "working" ? `${label} ${Math.floor(done * 100)} %` : label;
     }
 }

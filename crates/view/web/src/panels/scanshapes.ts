@@ -2,7 +2,7 @@
 
 import { el, numberField } from "../dom.ts";
 import { colours, greys } from "../picture/colour.ts";
-import { scalars } from "../picture/decode.ts";
+import { isVector, scalars } from "../picture/decode.ts";
 import type { Picture } from "../picture/decode.ts";
 import { autoLimits } from "../picture/limits.ts";
 import type { Viewer } from "../viewer.ts";
@@ -44,11 +44,10 @@ export class ScanShapes {
         );
     }
 
-    /** The sums of all frames have come: thumbnails are drawn of them. */
+    /** A picture of the scan has come: thumbnails are drawn of it, if it has one number for each frame. */
     show(picture: Picture): void {
-        if (this.root.hidden || !picture.line) return;
-        const values = scalars(picture);
-        const [low, high] = autoLimits(values, "linear", 0.5, 99.5, false);
+        if (this.root.hidden || !picture.line || picture.axes || isVector(picture)) return;
+        const [low, high] = autoLimits(scalars(picture), "linear", 0.5, 99.5, false);
         const rgba = colours(picture, greys(), { low, high, scale: "linear", gamma: 1 });
         for (const { canvas, shape } of this.canvases) draw(canvas, rgba, picture, shape);
     }
