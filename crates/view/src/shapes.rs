@@ -109,7 +109,7 @@ pub enum Shape {
     },
     /// The weights that were sent as an array under this number.
     Array {
-        /// As the viewer gave it.
-        id: u32,
+        /// As the viewer gave it: a digest of the weights, below 2⁵³.
+        id: u64,
     },
 }

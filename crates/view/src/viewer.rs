@@ -180,12 +180,13 @@ impl Viewer {
     }
 
     /// Keeps an array of weights, of the shape of a frame, or of the last two axes of the scan, for
-    /// [`Shape::Array`](crate::Shape::Array). Returns its number.
+    /// [`Shape::Array`](crate::Shape::Array). Returns its number, which is that of these weights in all viewers: what
+    /// was drawn with them is never drawn with others.
     ///
     /// # Errors
     /// `InvalidArgument` if its shape is none of these, or a weight is not finite; `Limit` if there are
     /// too many.
-    pub fn add_mask(&self, shape: &[usize], weights: Vec<f32>) -> Result<u32> {
+    pub fn add_mask(&self, shape: &[usize], weights: Vec<f32>) -> Result<u64> {
         let sig = self.shared.sig.shape();
         let nav = self.shared.dataset.shape().nav();
         let scan = &nav[nav.len().saturating_sub(2)..];
@@ -205,9 +206,14 @@ impl Viewer {
             return Err(Error::invalid(format!("weight number {index} of the mask is {weight}"))
                 .with_hint("send finite weights; 0 leaves a pixel out"));
         }
+        let mask = ArrayMask { shape: shape.to_vec(), weights };
+        let id = mask.number();
         let mut masks = self.shared.masks.write().unwrap_or_else(PoisonError::into_inner);
+        if masks.contains_key(&id) {
+            return Ok(id);
+        }
         let bytes: usize = masks.values().map(|mask| mask.weights.len() * size_of::<f32>()).sum();
-        let more = weights.len().saturating_mul(size_of::<f32>());
+        let more = mask.weights.len().saturating_mul(size_of::<f32>());
         if masks.len() >= MOST_MASKS || bytes.saturating_add(more) > MOST_MASK_BYTES {
             return Err(Error::limit(format!(
                 "there are {} masks of {bytes} bytes already, and there can be {MOST_MASKS} of \
@@ -216,8 +222,7 @@ impl Viewer {
             ))
             .with_hint("use those that were sent, or start the viewer anew"));
         }
-        let id = u32::try_from(masks.len()).unwrap_or(u32::MAX);
-        masks.insert(id, Arc::new(ArrayMask { shape: shape.to_vec(), weights }));
+        masks.insert(id, Arc::new(mask));
         Ok(id)
     }
 
@@ -324,7 +329,7 @@ impl Viewer {
     }
 
     /// The shape and the weights of an array that was sent.
-    pub(crate) fn mask(&self, id: u32) -> Option<(Vec<usize>, Vec<f32>)> {
+    pub(crate) fn mask(&self, id: u64) -> Option<(Vec<usize>, Vec<f32>)> {
         self.shared.masks().get(&id).map(|mask| (mask.shape.clone(), mask.weights.clone()))
     }
 

@@ -8,6 +8,7 @@ use crate::{Shape, Sign, Signed};
 use framefold::core::memory;
 use framefold::{Error, Result};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,8 +28,18 @@ pub(crate) struct ArrayMask {
     pub(crate) weights: Vec<f32>,
 }
 
+impl ArrayMask {
+    /// A digest of shape and weights: a whole number that double precision holds, as clients do.
+    pub(crate) fn number(&self) -> u64 {
+        let mut digest = DefaultHasher::new();
+        self.shape.iter().for_each(|&len| digest.write_u64(len as u64));
+        self.weights.iter().for_each(|weight| digest.write_u32(weight.to_bits()));
+        digest.finish() >> 11
+    }
+}
+
 /// All such arrays, by number.
-pub(crate) type ArrayMasks = HashMap<u32, Arc<ArrayMask>>;
+pub(crate) type ArrayMasks = HashMap<u64, Arc<ArrayMask>>;
 
 /// What shapes are drawn on. One axis is one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +151,7 @@ pub(crate) fn paint(shapes: &[Signed], canvas: Canvas, arrays: &ArrayMasks) -> R
 }
 
 /// The array of this number, if it has the shape of the canvas.
-fn array(id: u32, canvas: Canvas, arrays: &ArrayMasks) -> Result<&ArrayMask> {
+fn array(id: u64, canvas: Canvas, arrays: &ArrayMasks) -> Result<&ArrayMask> {
     let array = arrays.get(&id).ok_or_else(|| {
         Error::invalid(format!("there is no mask with the number {id}"))
             .with_hint("send the array again")

@@ -79,7 +79,7 @@ impl Script<'_> {
         }
         let state = State::of(self.state)?;
         let n_values = std::cell::Cell::new(0);
-        let arrays = |id: u32| {
+        let arrays = |id: u64| {
             let (shape, values) = (self.arrays)(id)?;
             n_values.set(n_values.get() + values.len());
             Some((shape, values))

@@ -12,7 +12,7 @@ use framefold::Result;
 use std::collections::BTreeSet;
 
 /// Weights that a client sent as an array, by their number: shape and values.
-pub type Arrays<'a> = &'a dyn Fn(u32) -> Option<(Vec<usize>, Vec<f32>)>;
+pub type Arrays<'a> = &'a dyn Fn(u64) -> Option<(Vec<usize>, Vec<f32>)>;
 
 /// One picture of a script.
 #[derive(Clone, Debug, Default)]

@@ -183,7 +183,7 @@ mod tests {
             Signed { shape: disk.clone(), sign: Sign::Plus },
             Signed { shape: Shape::Array { id: 7 }, sign: Sign::Minus },
         ];
-        let arrays = |id: u32| (id == 7).then(|| (vec![2, 3], vec![1.0, 0.0, 1.0, 0.0, 0.0, 1.0]));
+        let arrays = |id: u64| (id == 7).then(|| (vec![2, 3], vec![1.0, 0.0, 1.0, 0.0, 0.0, 1.0]));
         let code = function("scan_detector", &shapes, "FRAME", &[2, 3], &arrays).unwrap();
         assert_eq!(code.pieces, BTreeSet::from(["disk", "from_text"]));
         assert_eq!(

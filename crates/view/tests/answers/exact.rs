@@ -5,7 +5,7 @@ use crate::oracle;
 use framefold_testkit::Random;
 use framefold_view::{
     Centre, ComPart, PatternChannel, PatternQuery, Query, ScanChannel, ScanQuery, Shape, Sign,
-    Signed, State,
+    Signed, State, Viewer,
 };
 
 fn shapes_of_data() -> [(Vec<usize>, Vec<usize>); 6] {
@@ -219,13 +219,11 @@ fn weights_from_arrays() {
     let mut random = Random::new(5);
     let weights: Vec<f32> = (0..42).map(|_| random.unit() as f32 - 0.5).collect();
     let region: Vec<f32> = (0..12).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
-    let arrays = [weights, region];
-    for (number, (array, shape)) in arrays.iter().zip([[6, 7], [3, 4]]).enumerate() {
-        assert_eq!(case.viewer.add_mask(&shape, array.clone()).unwrap(), number as u32);
-    }
+    let arrays = [(weights, [6, 7]), (region, [3, 4])]
+        .map(|(array, shape)| (case.viewer.add_mask(&shape, array.clone()).unwrap(), array));
     let array = |id| Signed { shape: Shape::Array { id }, sign: Sign::Plus };
     let disk = Shape::Disk { cy: 2.0, cx: 3.0, r: 2.0 };
-    let detector = vec![array(0), Signed { shape: disk, sign: Sign::Minus }];
+    let detector = vec![array(arrays[0].0), Signed { shape: disk, sign: Sign::Minus }];
     let expected = oracle::weights(&detector, 6, 7, &arrays);
     let sums =
         case.data.frames.iter().map(|f| oracle::moments(f.as_ref().unwrap(), &expected, 7)[0]);
@@ -233,8 +231,33 @@ fn weights_from_arrays() {
     let picture = exact(&case.viewer, &query).unwrap();
     assert_close(&picture.values, &sums.collect::<Vec<_>>(), 1e-2, "an array");
 
-    let query = PatternQuery { region: vec![array(1)], ..Default::default() };
+    let query = PatternQuery { region: vec![array(arrays[1].0)], ..Default::default() };
     let picture = exact(&case.viewer, &Query::Pattern(query)).unwrap();
     let of = |pixel| oracle::statistics(&case.data, &[0, 3, 6, 9], pixel)[1];
     assert_close(&picture.values, &(0..42).map(of).collect::<Vec<_>>(), 1e-6, "a region");
+}
+
+/// What was drawn with one array is drawn with that array, or not at all.
+#[test]
+fn arrays_are_known_by_what_they_hold() {
+    let viewer = || case(3, framefold::core::DType::U16, &[3, 4], &[6, 7]).viewer;
+    let ones = |viewer: &Viewer, n: usize| {
+        let weights = (0..42).map(|i| if i < n { 1.0 } else { 0.0 }).collect();
+        viewer.add_mask(&[6, 7], weights).unwrap()
+    };
+    let sums = |viewer: &Viewer, id| {
+        let detector = vec![Signed { shape: Shape::Array { id }, sign: Sign::Plus }];
+        exact(viewer, &Query::Scan(ScanQuery { detector, ..Default::default() }))
+            .map(|picture| picture.values)
+            .map_err(|error| error.to_string())
+    };
+    let (one, other) = (viewer(), viewer());
+    let two = ones(&one, 2);
+    assert_eq!(ones(&one, 2), two, "the same again");
+    let three = ones(&other, 3);
+    assert!(two != three && two.max(three) < 1 << 53, "{two} {three}");
+    assert!(sums(&other, two).unwrap_err().contains(&format!("no mask with the number {two}")));
+    assert_eq!(ones(&other, 2), two);
+    assert_eq!(sums(&other, two), sums(&one, two));
+    assert_ne!(sums(&other, two), sums(&other, three));
 }

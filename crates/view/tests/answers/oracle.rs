@@ -61,14 +61,22 @@ pub fn lies_in(shape: &Shape, y: usize, x: usize) -> bool {
 }
 
 /// The weight of each cell; `arrays` by number.
-pub fn weights(shapes: &[Signed], rows: usize, columns: usize, arrays: &[Vec<f32>]) -> Vec<f64> {
+pub fn weights(
+    shapes: &[Signed],
+    rows: usize,
+    columns: usize,
+    arrays: &[(u64, Vec<f32>)],
+) -> Vec<f64> {
     let mut weights = vec![if shapes.is_empty() { 1.0 } else { 0.0 }; rows * columns];
     for Signed { shape, sign } in shapes {
         let sign = if *sign == Sign::Plus { 1.0 } else { -1.0 };
         for (cell, weight) in weights.iter_mut().enumerate() {
             *weight += sign
                 * match shape {
-                    Shape::Array { id } => f64::from(arrays[*id as usize][cell]),
+                    Shape::Array { id } => {
+                        let mut known = arrays.iter().filter(|(number, _)| number == id);
+                        f64::from(known.next().unwrap().1[cell])
+                    }
                     shape => f64::from(u8::from(lies_in(shape, cell / columns, cell % columns))),
                 };
         }
