@@ -83,9 +83,10 @@ fn logarithms(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// The axis of frequencies of `n` positions, `step` apart.
+/// The axis of frequencies of `n` positions, `step` apart; steps without a unit are pixels.
 pub(crate) fn reciprocal(axis: &AxisDescription, n: usize, step: usize) -> AxisDescription {
-    let scale = 1.0 / (n as f64 * step as f64 * axis.scale);
+    let pixel = if axis.unit.is_empty() { 1.0 } else { axis.scale };
+    let scale = 1.0 / (n as f64 * step as f64 * pixel);
     AxisDescription {
         name: format!("1/{}", axis.name),
         size: n,
@@ -123,5 +124,17 @@ mod tests {
         ] {
             assert_eq!(reciprocal_unit(unit), expected);
         }
+    }
+
+    #[test]
+    fn steps_without_a_unit_are_pixels() {
+        let of = |unit: &str| {
+            let unit = unit.to_owned();
+            let axis = AxisDescription { name: "x".into(), size: 8, scale: 0.5, offset: 3.0, unit };
+            let made = reciprocal(&axis, 4, 2);
+            (made.scale, made.offset, made.unit)
+        };
+        assert_eq!(of(""), (1.0 / 8.0, -2.0 / 8.0, "1/px".to_owned()));
+        assert_eq!(of("nm"), (1.0 / 4.0, -2.0 / 4.0, "1/nm".to_owned()));
     }
 }

@@ -124,7 +124,26 @@ fn extent(axis: &AxisDescription) -> (f64, f64) {
     (at(-0.5), at(axis.size as f64 - 0.5))
 }
 
+/// Steps without a unit have none in words, either, unless they are pixels.
 fn label(axis: &AxisDescription) -> String {
-    let unit = if axis.unit.is_empty() { "px" } else { &axis.unit };
-    format!("{} ({unit})", axis.name)
+    match (axis.unit.as_str(), axis.scale, axis.offset) {
+        ("", 1.0, 0.0) => format!("{} (px)", axis.name),
+        ("", ..) => axis.name.clone(),
+        (unit, ..) => format!("{} ({unit})", axis.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_without_a_unit_are_not_called_pixels() {
+        let axis = |scale, offset, unit: &str| {
+            label(&AxisDescription { name: "x".into(), size: 4, scale, offset, unit: unit.into() })
+        };
+        assert_eq!(axis(1.0, 0.0, ""), "x (px)");
+        assert_eq!([axis(0.5, 0.0, ""), axis(1.0, -2.0, "")], ["x", "x"]);
+        assert_eq!(axis(0.5, 0.0, "nm"), "x (nm)");
+    }
 }
