@@ -198,6 +198,7 @@ def test_axes_of_the_scan(by: str, tmp_path: Path) -> None:
         found = drive("axes.mjs", five=first, series=second, by=by)
     assert found["errors"] == []
     assert "8 × 8" in found["suggested"]
+    assert (found["fft"], found["none"], found["asked"]) == (True, True, False)
     assert found["words"] == "1"
     small = disk_in((12, 10), 6, 5, 1)
     for shown, data in [
@@ -416,8 +417,8 @@ def test_the_viewer_ends_in_the_middle_of_a_drag(scan: Path, tmp_path: Path) -> 
     assert [words.split(":")[0] for words in found["refused"]] == [
         "the picture is of earlier settings"
     ] * 2
-    assert "othing answers" in found["again"]
     assert found["guess"] == "there is no connection to the viewer"
+    assert "othing answers" in found["again"]
 
 
 def test_a_link_that_breaks_is_taken_up_again(scan: Path) -> None:
@@ -436,8 +437,8 @@ def test_a_notebook_shows_the_same(tmp_path: Path) -> None:
     assert [found["wishes"][0], found["wishes"][-1]] == ["fast", "exact"]
     assert found["hash"] == ""
     assert found["scale"][0].endswith("nm")
-    assert "kernel has ended" in found["words"].lower()
     assert found["background"] == ["reads all data 12 %", "", "the disk is gone"]
+    assert "kernel has ended" in found["words"].lower()
     assert found["left"] == ""
     assert all("run the cell again" in words for words in found["restarted"])
     assert found["late"].startswith("Opening … The kernel has not answered yet.")

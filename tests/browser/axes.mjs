@@ -36,6 +36,18 @@ const { press, write } = hands(page, keyboard);
 const panel = page.locator(".ffv-scan-shapes");
 await exact(page);
 found.suggested = await panel.locator(".ffv-thumb span").allTextContents();
+// Of transforms, no thumbnails are drawn.
+const thumbnail = () => panel.locator("canvas").first().evaluate((canvas) => canvas.toDataURL());
+const drawnBefore = await thumbnail();
+const transform = page.getByLabel("Transform of the scan image", { exact: true });
+for (const what of ["fft", "none"]) {
+    await follows(page, "scan", () => transform.selectOption(what));
+    found[what] = (await thumbnail()) === drawnBefore;
+}
+await press(panel.getByRole("button", { name: "It is a line" }));
+await panel.waitFor({ state: "hidden" });
+await page.reload();
+await exact(page);
 await write(panel.getByLabel("rows"), 5);
 await write(panel.getByLabel("columns"), 12);
 await write(panel.getByLabel("skip (frames)"), 4);
@@ -45,6 +57,6 @@ found.typed = await shown(page);
 await page.evaluate(() => document.querySelector(".ffv").framefold.load(JSON.stringify({ version: 1, nav_shape: [64] })));
 await until(() => page.locator(".ffv-facts").textContent(), (text) => text.includes("scan 64 "));
 await exact(page);
-await press(panel.getByRole("button", { name: "It is a line" }));
-await panel.waitFor({ state: "hidden" });
+// Of a line that was asked for, no other shape is suggested.
+found.asked = await panel.isVisible();
 tell({ ...found, foreign: all.flatMap(({ foreign }) => foreign), errors: all.flatMap(({ errors }) => errors) });

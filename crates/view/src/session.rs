@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 
 /// The longest text that a client may send, in bytes.
 pub const MAX_TEXT: usize = 1 << 20;
-/// The longest binary message that a client may send, in bytes.
-pub const MAX_BINARY: usize = 64 << 20;
+/// The longest binary message that a client may send, in bytes: 64 MiB of weights, and what stands before them.
+pub const MAX_BINARY: usize = (64 << 20) + (1 << 17);
 
 /// What is to be sent to a client.
 #[derive(Clone, Debug, PartialEq)]

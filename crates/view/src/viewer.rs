@@ -19,7 +19,7 @@ use crate::{
     AxisDescription, Background, BackgroundState, ComGuess, Description, DiskGuess, PatternQuery,
     Picture, Query, ScanQuery,
 };
-use framefold::core::{Axis, AxisKind, Udf, guarded, memory};
+use framefold::core::{Axis, AxisKind, Udf, axes, guarded, memory};
 use framefold::{Cancel, Dataset, Error, ErrorKind, Result, io};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
@@ -31,7 +31,7 @@ pub struct ViewerOptions {
     /// How many bytes of what passes leave may stay in memory; by default a quarter of the memory of this
     /// machine, at most 4 GiB.
     pub budget: Option<u64>,
-    /// How long one may wait for a picture while the pointer moves; 80 ms by default. Previews are as fine as this
+    /// How long one may wait for a picture while the pointer moves; 50 ms by default. Previews are as fine as this
     /// allows, and what can be computed exactly in a little less needs none.
     pub patience: Option<Duration>,
     /// Functions of the session.
@@ -162,7 +162,7 @@ impl Viewer {
             excluded: if is_marked { excluded.to_vec() } else { Vec::new() },
             n_missing: dataset.shape().n_frames().saturating_sub(n_there),
             suggested_shapes: match dataset.shape().nav() {
-                [_] => suggested(dataset.source().info().n_frames),
+                [_] if !knows_scan_axis(dataset) => suggested(dataset.source().info().n_frames),
                 _ => Vec::new(),
             },
             own: options.own.as_ref().map(|own| own.describe()).unwrap_or_default(),
@@ -459,6 +459,14 @@ fn usual_budget() -> u64 {
         u64::MAX => USUAL_BUDGET,
         left => (left / 4).min(LARGEST_BUDGET),
     }
+}
+
+/// Whether the file says where the positions of a scan of one axis lie: then it is a line.
+fn knows_scan_axis(dataset: &Dataset) -> bool {
+    let info = dataset.source().info();
+    let axes = axes(dataset.shape().nav(), dataset.shape().sig(), &info.metadata);
+    let nav = axes.iter().find(|axis| axis.kind == AxisKind::Nav);
+    nav.is_some_and(|axis| (axis.scale, axis.offset, axis.unit.as_str()) != (1.0, 0.0, ""))
 }
 
 /// The axes of the scan, or those of frames.

@@ -18,8 +18,8 @@ pub(super) const REQUEST_TIME: Duration = Duration::from_secs(60);
 pub(super) const PING_TIME: Duration = Duration::from_secs(30);
 /// How long a client may say nothing.
 pub(super) const SILENCE: Duration = Duration::from_secs(100);
-/// The longest message of a client, in bytes: with the header of a binary one.
-pub(super) const MAX_MESSAGE: usize = crate::MAX_BINARY + (1 << 17);
+/// The longest message of a client, in bytes.
+pub(super) const MAX_MESSAGE: usize = crate::MAX_BINARY;
 /// How long a link that lets in once does so.
 pub(super) const TICKET_TIME: Duration = Duration::from_secs(60);
 /// How long clients get to hear that the viewer ends.

@@ -41,11 +41,16 @@ pub(super) fn hello(shown: &Shown, host: &ViewerHost, id: Option<u64>) -> String
         (map.name.clone(), Value::from(colours))
     });
     let names: Vec<&str> = options.colormaps.iter().map(|map| map.name.as_str()).collect();
+    let mut description = shown.viewer.describe();
+    if shown.opened.scan().nav_shape.is_some() {
+        // It was said.
+        description.suggested_shapes.clear();
+    }
     let features = ["export", "files", "guess", "mask", "open", "script"];
     let mut value = json!({
         "type": "hello",
         "version": VERSION,
-        "description": shown.viewer.describe(),
+        "description": description,
         "opened": shown.said(),
         "colormaps": maps.collect::<Map<String, Value>>(),
         "colormap_names": names,

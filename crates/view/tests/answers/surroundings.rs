@@ -1,7 +1,9 @@
 //! What a viewer tells of its data, functions of the session, and files that do not stay as they are.
 
 use crate::cases::{answers, case, exact};
-use framefold::core::{Corrections, DType};
+use framefold::core::{
+    Corrections, DType, DataSource, FrameReader, MetadataList, Quantity, SourceInfo,
+};
 use framefold::{Cancel, Error, OpenOptions, Result};
 use framefold_view::{
     Own, OwnFunction, PatternChannel, PatternQuery, Picture, Query, ScanChannel, ScanQuery, State,
@@ -45,6 +47,40 @@ fn very_many_bad_pixels_are_not_told_one_by_one() {
     let many = told(65_537);
     assert!(many.excluded.is_empty());
     assert!(many.warnings[0].contains("65537 bad pixels"), "{:?}", many.warnings);
+}
+
+/// Frames of another source, whose file says more about itself.
+#[derive(Debug)]
+struct Told(Arc<dyn DataSource>, SourceInfo);
+
+impl DataSource for Told {
+    fn info(&self) -> &SourceInfo {
+        &self.1
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        self.0.reader()
+    }
+}
+
+/// A step that a user gave says nothing of the shape.
+#[test]
+fn a_file_that_says_where_its_positions_lie_is_a_line() {
+    let plain = case(3, DType::U16, &[36], &[6, 9]).viewer.dataset().clone();
+    let mut metadata = MetadataList::new();
+    metadata.number(Quantity::ScanStepX, 0.5);
+    let mut info = plain.source().info().clone();
+    info.metadata = metadata.clone();
+    let told = Arc::new(Told(plain.source().clone(), info));
+    let told = framefold::Dataset::try_new(told, None, 0).unwrap();
+    let n_suggested = |dataset| {
+        let viewer = Viewer::try_new("line".into(), dataset, ViewerOptions::default()).unwrap();
+        let described = viewer.describe();
+        (described.nav[0].scale, described.suggested_shapes.len())
+    };
+    assert_eq!(n_suggested(told), (0.5, 0));
+    let (step, n) = n_suggested(plain.with_metadata(metadata));
+    assert!(step == 0.5 && n > 0, "{step} {n}");
 }
 
 #[test]

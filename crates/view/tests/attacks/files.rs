@@ -96,6 +96,7 @@ fn a_folder_is_gone_through_by_numbers() {
     let hello = client.until("hello");
     assert_eq!(hello["description"]["name"], "b.npy");
     assert_eq!(hello["description"]["nav"].as_array().unwrap().len(), 1);
+    assert_eq!(hello["description"]["suggested_shapes"], json!([]));
     let broken = open(&mut client, &id(&root, "broken.npy"));
     assert_eq!((&broken["type"], &broken["id"]), (&json!("error"), &json!(2)), "{broken}");
     // What was open stays open.

@@ -131,6 +131,12 @@ fn messages_that_are_too_long() {
     let (words, code) = client.read_to_end();
     assert!(words.contains(&MAX_TEXT.to_string()), "{words}");
     assert_eq!(code, Some(1008));
+    // Weights of 64 MiB have room for what stands before them.
+    let mut client = bench.client();
+    let header = json!({ "type": "mask", "id": 6, "format": "npy" });
+    client.frame(0x82, Some([0; 4]), &mask(&header, &vec![0; 64 << 20]));
+    let error = client.next_text();
+    assert!(error["message"].as_str().unwrap().contains("no file of NumPy"), "{error}");
     let mut client = bench.client();
     // Said to be long, and not sent.
     let claimed = (MAX_BINARY as u64 * 1000).to_be_bytes();

@@ -86,7 +86,12 @@ impl Ws {
         if mask.is_some() {
             bytes.extend(mask_bytes);
         }
-        bytes.extend(payload.iter().zip(mask_bytes.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        let begin = bytes.len();
+        bytes.extend_from_slice(payload);
+        if mask_bytes != [0; 4] {
+            let masked = bytes[begin..].iter_mut().zip(mask_bytes.iter().cycle());
+            masked.for_each(|(byte, mask)| *byte ^= mask);
+        }
         let _ = self.stream.write_all(&bytes);
     }
 
