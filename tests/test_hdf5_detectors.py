@@ -11,7 +11,7 @@ from real_files import real_file
 from test_hdf5 import FILTERS, read, values, write
 
 import framefold as ff
-from framefold.exceptions import FramefoldError
+from framefold.exceptions import BadFileError, FramefoldError
 from framefold.io.corrections import CorrectionSet
 from framefold.warnings import UnusedCorrectionsWarning
 
@@ -82,6 +82,77 @@ def test_as_many_files_as_a_long_scan_has(tmp_path, n_files, libver):
     there = np.arange(2 * n_files) // 2
     assert np.array_equal(dataset.valid_mask, (there != 2) & (there != n_files - 1))
     assert all(f"{missing:06}" in str(dataset.warnings) for missing in (3, n_files))
+
+
+def write_parts(path, *arrays, low=(), first=1):
+    with h5py.File(path, "w") as file:
+        for number, array in enumerate(arrays, first):
+            file[f"entry/data/data_{number:06}"] = array
+        for number, value in enumerate(low, first):
+            file[f"entry/data/data_{number:06}"].attrs["image_nr_low"] = value
+    return path
+
+
+def test_parts_are_of_one_shape_but_for_the_number_of_images(tmp_path):
+    arrays, ctx = [values((4, 8, 9), "u2"), values((3, 8, 9), "u2")], ff.Context()
+    path = write_parts(tmp_path / "a.h5", *arrays)
+    for sig_dims, shape in ((1, (7, 8, 9)), (2, (7, 8, 9))):
+        dataset = ctx.open(path, sig_dims=sig_dims)
+        assert tuple(dataset.shape) == shape
+        assert np.array_equal(read(dataset), np.concatenate(arrays))
+    with pytest.raises(BadFileError, match=r"\[3, 8, 9\].*\[4, 8, 9\]"):
+        ctx.open(path, sig_dims=3)
+    write_parts(path, arrays[0], arrays[0] + 1)
+    whole = ctx.open(path, sig_dims=3)
+    assert np.array_equal(read(whole), [arrays[0], arrays[0] + 1])
+    # Images, one in each part.
+    write_parts(path, arrays[0][0], arrays[1][1, :4])
+    with pytest.raises(BadFileError, match=r"\[4, 9\].*\[8, 9\]"):
+        ctx.open(path, sig_dims=1)
+
+
+def test_numbers_of_images_count_images_whatever_a_frame_is(tmp_path):
+    parts = values((2, 4, 5, 6), "u2")
+    path, ctx = write_parts(tmp_path / "a.h5", *parts, low=(1, 7)), ff.Context()
+    there = [True] * 4 + [False] * 2 + [True] * 4
+    assert ctx.open(path).valid_mask.tolist() == there
+    rows = ctx.open(path, sig_dims=1)
+    assert tuple(rows.shape) == (10, 5, 6)
+    assert rows.valid_mask.tolist() == [[valid] * 5 for valid in there]
+    whole = ctx.open(path, sig_dims=3)
+    assert np.array_equal(read(whole), parts)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "nav"),
+    [
+        ([(2, 8)], (2, 8)),
+        ([(3, 8), (1, 8)], (4, 8)),
+        ([(9, 1)], (3, 3)),
+        ([(9,)], (3, 3)),
+        ([(5,)], (5,)),
+    ],
+)
+def test_scans_of_parts_with_several_axes(tmp_path, shapes, nav):
+    arrays = [values((*shape, 5, 6), "u2") for shape in shapes]
+    dataset = ff.Context().open(write_parts(tmp_path / "a.h5", *arrays))
+    assert tuple(dataset.shape.nav) == nav
+    assert np.array_equal(read(dataset).ravel(), np.concatenate(arrays).ravel())
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+@odd("files of the set are not there", "positions have no data")
+def test_files_count_from_the_smallest_number(tmp_path, first):
+    frames = values((3, 2, 5, 6), "u2")
+    with h5py.File(tmp_path / "s_master.h5", "w") as master:
+        for number, part in enumerate(frames, first):
+            name = f"s_data_{number:06}.h5"
+            master[f"entry/data/data_{number:06}"] = h5py.ExternalLink(name, "x")
+            if number != first + 1:
+                with h5py.File(tmp_path / name, "w") as file:
+                    file["x"] = part
+    dataset = ff.Context().open(tmp_path / "s_master.h5")
+    assert dataset.valid_mask.tolist() == [True] * 2 + [False] * 2 + [True] * 2
 
 
 MASKS = ["detectorSpecific/pixel_mask", "pixel_mask", "threshold_1_channel/pixel_mask"]

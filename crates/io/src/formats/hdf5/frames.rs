@@ -71,9 +71,12 @@ impl Frames {
         };
         let shape = first.shape.clone();
         let dtype = first.dtype;
+        let sig_axes = sig_axes(&shape, found.sig_axes.as_deref(), options)?;
+        // Only the number of images may be another one in each part: that is the first of more than two
+        // axes, where it is none of a frame.
+        let counts_images = shape.len() > 2 && !sig_axes.contains(&0);
         for array in &arrays {
-            // Of stacks, each may have another number of frames.
-            let same = if shape.len() > 2 { 1 } else { 0 };
+            let same = usize::from(counts_images);
             let fits =
                 array.shape.len() == shape.len() && array.shape.get(same..) == shape.get(same..);
             if !fits || array.dtype != dtype {
@@ -84,7 +87,6 @@ impl Frames {
                 ))));
             }
         }
-        let sig_axes = sig_axes(&shape, found.sig_axes.as_deref(), options)?;
         let mut nav_axes: Vec<usize> =
             (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
         if found.dialect == "Velox" {
@@ -95,7 +97,8 @@ impl Frames {
         };
         let sig_shape = lens(&sig_axes);
         check_sig_shape(options, &shape, &sig_shape)?;
-        let frames = places(&arrays, &numbers, &nav_axes)?;
+        let smallest = found.parts.iter().filter_map(|(_, number)| *number).min();
+        let frames = places(&arrays, &numbers, smallest, &nav_axes, counts_images)?;
         let n_frames = frames.last().map_or(0, |frames| frames.end);
         let nav_shape = if let [(_, None)] = found.parts.as_slice() {
             let scan = match found.dialect {
@@ -108,8 +111,11 @@ impl Frames {
         } else {
             let scan =
                 (found.dialect == "TopSpin").then(|| topspin::scan(library, found)).flatten();
-            let shape = scan.map(|(shape, _)| [shape, lens(&nav_axes)].concat());
-            shape.unwrap_or_else(|| square(n_frames))
+            let of_image = lens(nav_axes.get(usize::from(counts_images)..).unwrap_or_default());
+            match scan {
+                Some((shape, _)) => [shape, of_image].concat(),
+                None => one_after_the_other(n_frames, &of_image),
+            }
         };
         let mut warnings = vec![];
         if !missing.is_empty() {
@@ -283,11 +289,14 @@ impl Frames {
     }
 }
 
-/// Which frames each array holds: one after the other, unless they say themselves.
+/// Which frames each array holds: one after the other, unless they say themselves. Their numbers count
+/// from `smallest`; `counts_images` says that the first axis is that of images.
 fn places(
     arrays: &[Array],
     numbers: &[(Option<u64>, Option<f64>)],
+    smallest: Option<u64>,
     nav_axes: &[usize],
+    counts_images: bool,
 ) -> Result<Vec<std::ops::Range<u64>>> {
     let too_many = || Error::bad_file("there are too many frames");
     let mut frames: Vec<std::ops::Range<u64>> = vec![];
@@ -295,14 +304,20 @@ fn places(
     for (array, (number, low)) in arrays.iter().zip(numbers) {
         let lens: Vec<usize> =
             nav_axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect();
-        let n = checked_product(&lens).ok_or_else(too_many)?;
-        longest = longest.max(n);
+        let n_frames = checked_product(&lens).ok_or_else(too_many)?;
+        longest = longest.max(n_frames);
         let end = frames.last().map_or(0, |last| last.end);
-        // Files count from 1, and so do images.
-        let in_place = number.and_then(|number| number.checked_sub(1)?.checked_mul(longest));
+        let in_place =
+            number.and_then(|number| number.checked_sub(smallest?)?.checked_mul(longest));
+        // The number of the first image, from 1 on, where the frames are those of images.
+        let low = low.filter(|low| counts_images && number.is_some() && *low >= 1.0 && *low < 9e15);
         let start = match low {
-            Some(low) if number.is_some() && *low >= 1.0 && *low < 9e15 => *low as u64 - 1,
-            _ => in_place.unwrap_or(end).max(end),
+            Some(low) => {
+                let of_image =
+                    lens.first().and_then(|&n| n_frames.checked_div(u64::try_from(n).ok()?));
+                (low as u64 - 1).checked_mul(of_image.unwrap_or(0)).ok_or_else(too_many)?
+            }
+            None => in_place.unwrap_or(end).max(end),
         };
         if start < end {
             return Err(array.owner.locate(Error::bad_file(format!(
@@ -310,9 +325,17 @@ fn places(
                  those before {end}"
             ))));
         }
-        frames.push(start..start.checked_add(n).ok_or_else(too_many)?);
+        frames.push(start..start.checked_add(n_frames).ok_or_else(too_many)?);
     }
     Ok(frames)
+}
+
+/// The scan shape for the images of several data sets, each of which may have positions of its own.
+fn one_after_the_other(n_frames: u64, of_image: &[usize]) -> Vec<usize> {
+    match checked_product(of_image) {
+        None | Some(0 | 1) => square(n_frames),
+        Some(n) => [&[usize::try_from(n_frames / n).unwrap_or(usize::MAX)], of_image].concat(),
+    }
 }
 
 /// The scan shape for frames without one: a square, if there are so many.
