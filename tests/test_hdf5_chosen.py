@@ -108,6 +108,7 @@ def test_images_are_one_frame(tmp_path, how):
             file["Experiments/one/data"] = image
         elif how == "velox":
             file["Data/Image/1/Data"] = image[:, :, None]
+            file["Data/Image/1/Metadata"] = np.zeros((9, 1), "u1")
         else:
             file["image"] = image
             file["row"] = np.arange(1000)

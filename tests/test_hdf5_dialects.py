@@ -39,9 +39,24 @@ def test_frames_on_the_last_axis(tmp_path, chunks):
     path = tmp_path / "a.emd"
     with h5py.File(path, "w") as file:
         file.create_dataset("Data/Image/0123/Data", data=array, chunks=chunks)
+        file["Data/Image/0123/Metadata"] = np.zeros((9, 7), "u1")
     dataset = ff.Context().open(path)
     assert tuple(dataset.shape) == (7, 5, 6)
     assert np.array_equal(read(dataset), np.moveaxis(array, 2, 0))
+
+
+@pytest.mark.parametrize("name", ["stack", "0123/Data", "0123/other", "0123/deeper/Data"])
+def test_what_is_named_nearly_as_in_velox_is_not_turned(tmp_path, name):
+    array = values((5, 6, 7), "i2")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file[f"Data/Image/{name}"] = array
+        if name != "0123/Data":
+            file["Data/Image/0123/Metadata"] = np.zeros((9, 7), "u1")
+            file["Data/Image/0123/deeper/Metadata"] = np.zeros((9, 7), "u1")
+    for options in ({}, {"ds_path": f"Data/Image/{name}"}):
+        dataset = ff.Context().open(tmp_path / "a.h5", **options)
+        assert dataset.meta["HDF5 dialect"] == "plain"
+        assert np.array_equal(read(dataset), array)
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])

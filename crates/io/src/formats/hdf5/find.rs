@@ -135,7 +135,7 @@ fn listing_names(library: &Library, error: Error) -> Result<Error> {
 fn with_axes(library: &Library, mut found: Found) -> Found {
     let Some((path, _)) = found.parts.first() else { return found };
     let axes = |path: &str| library.main.file.dataset(path).map_or(0, |dataset| dataset.ndim());
-    if path.starts_with("Data/Image/") && axes(path) == 3 {
+    if velox::is_image(library, path) && axes(path) == 3 {
         found.dialect = "Velox";
         found.sig_axes = Some(vec![0, 1]);
     } else if let Some(sig_axis) = velox::energy_axis(library, path) {

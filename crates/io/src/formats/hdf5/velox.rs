@@ -22,6 +22,7 @@ use crate::headers::fields::iso_seconds;
 use framefold_core::{DType, MetadataList, Quantity};
 use hdf5_reader::Dataset;
 use hdf5_reader::dataset::{SliceInfo, SliceInfoElem};
+use hdf5_reader::error::Error::DatasetNotFound as Missing;
 use hdf5_reader::group::Group;
 
 /// Columns are no longer than this; those of Velox are 60 000 bytes long.
@@ -29,7 +30,17 @@ const LONGEST: u64 = 1 << 20;
 /// Chunks that are read for it are no larger.
 const LARGEST_CHUNK: u64 = 1 << 24;
 
+const IMAGES: &str = "Data/Image/";
 const SPECTRA: &str = "Data/EelsSpectrumImage/";
+
+/// Whether the data set at `path` is named as images are, and has `Metadata` beside it.
+pub(super) fn is_image(library: &Library, path: &str) -> bool {
+    let named = path.strip_prefix(IMAGES).and_then(|path| path.strip_suffix("/Data"));
+    let id = named.filter(|id| !id.contains('/'));
+    let group = id.and_then(|id| library.group(&format!("{IMAGES}{id}")));
+    // Where the file is cut short, it may be there and cannot be read.
+    group.is_some_and(|group| !matches!(group.dataset("Metadata"), Err(Missing(_))))
+}
 
 /// Which axis of a spectrum image is that of energies; `None` if it is none, or is not laid out as
 /// `Info` says it is.
@@ -96,7 +107,7 @@ pub(super) fn add(
         }
         return Some(Steps { nav: vec![None; nav.len()], sig: vec![energies(&group)] });
     }
-    if !parent.starts_with("Data/Image/") {
+    if !is_image(library, path) {
         return None;
     }
     let column = first_column(&library.group(parent)?.dataset("Metadata").ok()?)?;
