@@ -118,6 +118,23 @@ def test_images_are_one_frame(tmp_path, how):
         assert np.array_equal(read(dataset)[0], image)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", r"'/x' is a group.*name one of its data sets: 'x/a' \[2, 4, 5\], 'x/y/b' \[3\]"),
+        ("/", r"'/' is a group.*name one of its data sets: 'x/a'"),
+        ("empty", r"'/empty' is a group.*there are 'x/a'"),
+    ],
+)
+def test_a_group_is_no_data_set(tmp_path, name, said):
+    arrays = {"x__a": values((2, 4, 5), "u2"), "x__y__b": values((3,), "u2")}
+    path = names_of(tmp_path / "a.h5", **arrays)
+    with h5py.File(path, "a") as file:
+        file.create_group("empty")
+    with pytest.raises(FramefoldError, match=said):
+        ff.Context().load("hdf5", path, ds_path=name)
+
+
 def test_a_single_row(tmp_path):
     path, row = tmp_path / "a.h5", values((40,), "u2")
     with h5py.File(path, "w") as file:

@@ -67,10 +67,17 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
             Some(None) => {
                 let mut all = Listing::default();
                 if let Some(group) = library.group(path) {
-                    all.walk(library, &group, &format!("{path}/"), 0)?;
+                    let within = format!("{path}/");
+                    all.walk(library, &group, within.trim_start_matches('/'), 0)?;
                 }
-                let frames = all.frame_by_frame()?;
-                Ok(frames.unwrap_or_else(|| with_axes(library, Found::one("plain", path.into()))))
+                if let Some(frames) = all.frame_by_frame()? {
+                    return Ok(frames);
+                }
+                let error = Error::invalid(format!("'/{path}' is a group, not a data set"));
+                Err(match all.names(MOST_NAMED) {
+                    names if names.is_empty() => listing_names(library, error)?,
+                    names => error.with_hint(format!("name one of its data sets: {names}")),
+                })
             }
             None => {
                 library.dataset(path).or_else(|error| Err(listing_names(library, error)?))?;
