@@ -13,7 +13,7 @@ MOST = 2**63 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """An integer of Python, NumPy or another library.
+    """An integer of Python, NumPy or another library; True and False are none.
 
     Parameters
     ----------
@@ -31,10 +31,9 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
     """
     if has_masked(value):
         raise InvalidArgumentError(f"{name} is masked, expected a whole number")
-    try:
-        number = index(value)
-    except TypeError:
-        raise InvalidArgumentError(f"{name}={value!r} is not a whole number") from None
+    if not is_integer(value):
+        raise InvalidArgumentError(f"{name}={value!r} is not a whole number")
+    number = index(value)
     if not least <= number <= most:
         limits = f"from {least} up" if number < least else f"up to {most}"
         raise InvalidArgumentError(f"{name}={number} is not a whole number {limits}")

@@ -52,9 +52,12 @@ def indices(name: str, values: Iterable[Any]) -> tuple[int, ...]:
     Raises
     ------
     TypeError
-        If they are no integers, or have no order.
+        If they are no integers, as True and False are none, or have no order.
     """
-    return tuple(map(index, in_order(name, values)))
+    items = tuple(in_order(name, values))
+    if any(isinstance(item, bool) for item in items):
+        raise TypeError(f"{name} has truth values where whole numbers are expected")
+    return tuple(map(index, items))
 
 
 def listed(name: str, values: Iterable[Any]) -> list[Any]:
