@@ -22,8 +22,9 @@ def test_lists_with_files_of_functions(run, tmp_path, request):
         "mine.py:total,com": {"total", "com"},
         "com,mine.py:total,sum": {"total", "com", "sum"},
         "with,comma.py:total": {"total"},
+        "ring 1,inf,mine.py:total,ring 0.5,Infinity -b intensity": {"total", "ring"},
     }.items():
-        assert run(f"{what} a.npy -o out/{{reduction}}.npy -q") == 0, what
+        assert run(f"'{what}' a.npy -o out/{{reduction}}.npy -q") == 0, what
         written = list((tmp_path / "out").iterdir())
         assert {path.stem.partition("-")[0] for path in written} == expected
         for path in written:

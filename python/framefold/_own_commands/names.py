@@ -9,6 +9,8 @@ from typing import Any
 
 from framefold import _engine
 
+#: How numbers of parameters begin: with a digit, or they are infinite.
+_NUMBER = re.compile(r"[-+]?([0-9.]|(inf|infinity|nan)(\s|$))", re.IGNORECASE)
 #: What is short for masks with one parameter of that name.
 SHORT = ("disk", "ring")
 
@@ -45,7 +47,7 @@ def split(text: str) -> list[str]:
         return [text]  # a comma is in the name of the file
     items: list[str] = []
     for part in map(str.strip, text.split(",")):
-        if items and re.match(r"[-+]?[0-9.]", part):
+        if items and _NUMBER.match(part):
             items[-1] += f",{part}"
         else:
             items.append(part)

@@ -91,7 +91,10 @@ fn split(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for part in text.split(',').map(str::trim) {
         let digits = part.strip_prefix(['-', '+']).unwrap_or(part);
-        let is_number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        // Infinity is a number, too; what begins with a digit is wrong as one, if it is none.
+        let word = part.split_whitespace().next().unwrap_or_default();
+        let is_number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            || word.parse::<f64>().is_ok();
         match items.last_mut().filter(|_| is_number) {
             Some(item) => {
                 item.push(',');
@@ -196,6 +199,7 @@ mod tests {
             ("sum,com,ring 18,50", &["sum", "com", "ring 18,50"]),
             ("disk 1,2,3,ring -1.5, .5,2,9 , sum", &["disk 1,2,3", "ring -1.5,.5,2,9", "sum"]),
             ("masks --disk 3,4,5 --masks a.npy,max", &["masks --disk 3,4,5 --masks a.npy", "max"]),
+            ("ring 3,inf,sum,ring 2,Infinity -b x", &["ring 3,inf", "sum", "ring 2,Infinity -b x"]),
             ("sum,,com,", &["sum", "", "com", ""]),
             ("sum,-x", &["sum", "-x"]),
         ] {
