@@ -25,6 +25,9 @@ pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
         return Error::bad_file("it is no HDF5 file: the signature \\x89HDF is not there")
             .with_hint("load it as 'auto' to find out what it is");
     }
+    if let Some((_, limit)) = text.split_once("resource limit: ") {
+        return Error::limit(limit).with_hint("name a data set by ds_path");
+    }
     Error::bad_file(format!("the file is damaged: {text}")).with_hint(DAMAGED)
 }
 

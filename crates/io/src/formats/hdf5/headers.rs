@@ -111,7 +111,7 @@ impl Headers {
     /// Looks at bytes that the library reads at `offset`, and changes them where it could not go on.
     ///
     /// # Errors
-    /// `ResourceLimit` if links or attributes of a few bytes would become too many.
+    /// `ResourceLimit` if links or attributes of a few bytes, or what is kept, would become too many.
     pub(super) fn look(&self, offset: u64, bytes: &mut [u8]) -> Result<(), LibraryError> {
         let file = self.file.as_ref();
         // As headers are asked for, and as they say where they go on: behind what precedes the superblock.
@@ -205,7 +205,7 @@ impl State {
             let kind = u16::try_from(kind).unwrap_or(NOTHING);
             let shown_as = match kind {
                 _ if shared => None,
-                LAYOUT => self.layout(file, message),
+                LAYOUT => self.layout(file, message)?,
                 LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
                 ATTRIBUTE if has_named_dtype(message) => Some(NOTHING),
                 CONTINUATION if self.envelope == Envelope::Version1 => {
@@ -235,30 +235,35 @@ impl State {
     }
 
     /// The type as which the message is shown, if it was changed.
-    fn layout(&mut self, file: Option<&Dense>, message: &mut [u8]) -> Option<u16> {
-        let &mut [version, class, ..] = message else { return None };
+    fn layout(
+        &mut self,
+        file: Option<&Dense>,
+        message: &mut [u8],
+    ) -> Result<Option<u16>, LibraryError> {
+        let &mut [version, class, ..] = message else { return Ok(None) };
         if version < 3 {
             // Without pixels rather than with those from elsewhere.
             let shown = file.and_then(|file| version_3(message, file));
-            return Some(if shown.is_some() { LAYOUT } else { NOTHING });
+            return Ok(Some(if shown.is_some() { LAYOUT } else { NOTHING }));
         }
         if version == 3 {
-            return None;
+            return Ok(None);
         }
         let rest = message.get_mut(2..).unwrap_or_default();
         match class {
             2 if rest.first().is_some_and(|flags| flags & 1 != 0) => {
-                self.keep().plain_edges = true;
-                None
+                self.keep()?.plain_edges = true;
+                Ok(None)
             }
             3 => {
-                let len = rest.len().checked_sub(2).and_then(|len| u16::try_from(len).ok())?;
-                self.keep().mapping = Some(rest.to_vec());
+                let len = rest.len().checked_sub(2).and_then(|len| u16::try_from(len).ok());
+                let Some(len) = len else { return Ok(None) };
+                self.keep()?.mapping = Some(rest.to_vec());
                 rest.iter_mut().zip(len.to_le_bytes()).for_each(|(to, byte)| *to = byte);
-                *message.get_mut(1)? = 0;
-                Some(LAYOUT)
+                message.get_mut(1).into_iter().for_each(|class| *class = 0);
+                Ok(Some(LAYOUT))
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 
@@ -313,11 +318,15 @@ impl State {
         Ok(Some(CONTINUATION))
     }
 
-    fn keep(&mut self) -> &mut Note {
-        if self.notes.len() >= MOST_KEPT {
-            self.notes.clear();
+    /// What is kept of the header; other pixels would be read if it were lost.
+    fn keep(&mut self) -> Result<&mut Note, LibraryError> {
+        if self.notes.len() >= MOST_KEPT && !self.notes.contains_key(&self.current) {
+            return Err(LibraryError::ResourceLimit(format!(
+                "more than {MOST_KEPT} data sets of the file are virtual, or have chunks at their \
+                 edges that went through no filter"
+            )));
         }
-        self.notes.entry(self.current).or_default()
+        Ok(self.notes.entry(self.current).or_default())
     }
 }
 
@@ -458,6 +467,19 @@ mod tests {
         let mut seen = further.clone();
         headers.look(900, &mut seen).unwrap();
         assert_eq!(seen, further);
+    }
+
+    #[test]
+    fn nothing_that_was_kept_is_lost_where_there_is_too_much() {
+        let headers = Headers::default();
+        let header = version_2(8, &VIRTUAL);
+        for address in 0..MOST_KEPT as u64 {
+            headers.look(address, &mut header.clone()).unwrap();
+        }
+        let error = headers.look(MOST_KEPT as u64, &mut header.clone()).unwrap_err();
+        assert!(matches!(error, LibraryError::ResourceLimit(_)), "{error}");
+        headers.look(0, &mut header.clone()).unwrap();
+        assert!(headers.note(0).mapping.is_some());
     }
 
     #[test]
