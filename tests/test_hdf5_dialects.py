@@ -112,6 +112,14 @@ def write_dm5(path, array, *, tags, unit="nm", code=2):
         file.create_group("ImageList/[1]/ImageTags/Meta Data").attrs.update(tags)
 
 
+def test_steps_of_dm5_without_a_unit(tmp_path):
+    write_dm5(tmp_path / "a.dm5", values((20, 21), "f4"), tags={}, unit="")
+    with h5py.File(tmp_path / "a.dm5", "a") as file:
+        del file["ImageList/[1]/ImageData/Calibrations/Dimension/[0]"].attrs["Units"]
+    axes = ff.Context().open(tmp_path / "a.dm5").axes
+    assert [repr(axis) for axis in axes[1:]] == ["y: 20 × 0.5, from -2", "x: 21 × 0.5, from -2"]
+
+
 @odd("does not say in which order its axes .5, 3, 4. are")
 def test_spectrum_images_of_dm5(tmp_path):
     """As in .dm3 and .dm4, energies are the first axis unless the file says otherwise."""

@@ -99,7 +99,8 @@ pub(super) fn calibrations(group: Group<'_>, n_axes: usize) -> Vec<Option<Calibr
         .map(|(_, entry)| {
             let entry = entry.group()?;
             let step = entry.number(&["Scale"])?;
-            let unit = entry.text(&["Units"])?.trim().to_owned();
+            // An empty text is no text, but an array, where it has characters of two bytes.
+            let unit = entry.text(&["Units"]).unwrap_or_default().trim().to_owned();
             // The position of 0, counted in pixels.
             let origin = entry.number(&["Origin"]);
             Some(Calibration { step, offset: origin.map(|origin| -origin * step), unit })

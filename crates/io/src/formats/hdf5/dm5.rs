@@ -86,7 +86,7 @@ impl Image {
             Some(Calibration {
                 step,
                 offset: origin.map(|origin| -origin * step),
-                unit: attribute_text(&dimension, "Units")?.trim().to_owned(),
+                unit: attribute_text(&dimension, "Units").unwrap_or_default().trim().to_owned(),
             })
         };
         Steps { nav: nav.iter().map(step).collect(), sig: sig.iter().map(step).collect() }

@@ -233,3 +233,13 @@ fn lengths_on_the_axis_of_a_spectrum_are_wavelengths() {
         Image { format: Some("Spectrum"), unit: "eV", ..Image::new(U16, &[5, 1], &counting(5)) };
     assert_eq!(facts(energies), ["energy_step 0.5 eV"]);
 }
+
+#[test]
+fn steps_without_a_unit_are_steps() {
+    let image = Image { unit: "", ..Image::new(U16, &[5, 4], &counting(20)) };
+    let bytes = file(4, ByteOrder::Little, &[image], 0);
+    let dataset = open_bytes(&bytes, &OpenOptions::default()).unwrap();
+    let axes = framefold_core::axes(&[], &[4, 5], &dataset.source().info().metadata);
+    let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    assert_eq!(axes, ["y: 4 × 0.5", "x: 5 × 0.5"]);
+}

@@ -99,7 +99,7 @@ fn files_that_do_not_belong_together_are_refused() {
     let other_dtype = Image::new(DType::I16.into(), &[6, 4], &frames.bytes);
     let other_shape = Image::new(frames.stored, &[4, 6], &frames.bytes);
     let spectrum = Image::new(frames.stored, &[24], &frames.bytes);
-    let swapped = Image { swapped: Some(false), ..good.clone() };
+    let swapped = Image { swapped: Some(false), lengths: vec![2, 3, 4], ..good.clone() };
     let cases = [
         (other_dtype, "in int16"),
         (other_shape, "6 x 4 pixels"),
@@ -127,6 +127,16 @@ fn files_that_do_not_belong_together_are_refused() {
     let options = OpenOptions { sig_shape: Some(vec![5]), ..OpenOptions::default() };
     let error = open(&files[..1], options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn images_without_a_scan_are_in_order_whatever_the_file_says() {
+    let frames = Frames::random(DType::U8.into(), 2, &[3, 2], 8);
+    let one = |i: usize| Image { swapped: Some(false), ..part(&frames, i..i + 1) };
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = open(&write(&dir, &[one(0), one(1)]), OpenOptions::default()).unwrap();
+    let ask = crate::oracle::Questions { tile_shape: vec![2, 2], picks: vec![any_index()] };
+    check(dataset.source().as_ref(), &frames, &all(2), &ask);
 }
 
 #[test]
