@@ -41,7 +41,7 @@ use crate::options::OpenOptions;
 use crate::options::{self, OptionKind, OptionSpec};
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
 use decode::ElementDecoder;
-use framefold_core::{Dataset, Error, MetadataList, Result, checked_product};
+use framefold_core::{AxisKind, Dataset, Error, MetadataList, Result, checked_product};
 use header::{Element, Header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,9 +152,8 @@ fn build(
         Err(error) if options.path(&EMIPATH).is_some() => return Err(error),
         Err(error) => warnings.push(format!("the .emi file is not used: {error}")),
     }
-    if sig_shape == *own {
-        details.extend(add_steps(&mut metadata, &header.steps(), &element.steps()));
-    }
+    details.extend(add_steps(&mut metadata, &header.steps(), &element.steps()));
+    metadata.lay_out(AxisKind::Sig, own, &sig_shape);
     let decoder = ElementDecoder::try_new(&element, &sig_shape)?;
     let spec = LinearSpec {
         format: FORMAT.name,

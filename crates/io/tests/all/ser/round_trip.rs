@@ -83,6 +83,17 @@ fn scan_shapes() {
 }
 
 #[test]
+fn frames_of_another_shape_leave_the_steps_of_the_scan() {
+    let frames = some_frames(1, 6, &[4, 6]);
+    let bytes = Series { axes: vec![3, 2], ..Series::of(&frames) }.write(&frames);
+    let options = OpenOptions { sig_shape: Some(vec![24]), ..OpenOptions::default() };
+    let dataset = open_bytes(&bytes, &options).unwrap();
+    let axes = framefold_core::axes(&[2, 3], &[24], &dataset.source().info().metadata);
+    let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    assert_eq!(axes, ["scan_y: 2 × 2.5 nm", "scan_x: 3 × 2.5 nm", "channel: 24"]);
+}
+
+#[test]
 fn meta_data_come_from_the_emi_file() {
     let dir = tempfile::tempdir().unwrap();
     let frames = some_frames(1, 2, &[2, 2]);
