@@ -116,9 +116,17 @@ impl Header {
     /// Lets the caller say whether pixels of 8 bits have a sign, which files do not tell reliably.
     ///
     /// # Errors
-    /// `InvalidArgument` for dtypes that the file's pixels cannot have.
+    /// `InvalidArgument` for dtypes and byte orders that the file's pixels cannot have.
     pub(super) fn use_dtype(&mut self, wanted: Option<StoredDType>) -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
+        // That of this machine is also that of dtypes without one.
+        if !wanted.is_native() && wanted.order != self.stored.order {
+            return Err(Error::invalid(format!(
+                "the byte order of dtype {} is not that of the file",
+                wanted.dtype
+            ))
+            .with_hint("leave dtype out"));
+        }
         let of_bytes = matches!(wanted.dtype, DType::I8 | DType::U8);
         if wanted.dtype == self.stored.dtype || (self.mode == 0 && of_bytes) {
             self.stored.dtype = wanted.dtype;

@@ -114,6 +114,28 @@ fn pixels_of_8_bits_have_a_sign_unless_something_says_otherwise() {
 }
 
 #[test]
+fn the_byte_order_is_that_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = StoredDType { dtype: DType::I16, order: ByteOrder::Big };
+    let option = |dtype: StoredDType| OpenOptions::default().with("dtype", dtype);
+    for stored in [big, DType::I16.into()] {
+        let frames = Frames::random(stored, 2, &[3, 5], 3);
+        let path = write(dir.path(), "a.mrc", &bytes(&frames, 0, b"MAP "));
+        let given = open_as("mrc", &path, &option(big));
+        match stored.order {
+            ByteOrder::Big => assert_eq!(given.unwrap().source().info().dtype, stored),
+            ByteOrder::Little => {
+                let error = given.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                assert!(error.message().contains("byte order"), "{error}");
+            }
+        }
+        let plain = open_as("mrc", &path, &option(DType::I16.into())).unwrap();
+        assert_eq!(plain.source().info().dtype, stored);
+    }
+}
+
+#[test]
 fn modes_that_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut whole = bytes(&frames(DType::F32, 2, &[3, 5]), 0, b"MAP ");
