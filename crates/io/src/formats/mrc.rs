@@ -95,7 +95,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         Ok(Some((info_path, info))) => {
             details.push(("sidecar".to_owned(), info_path.display().to_string()));
             let scan = info.nav_shape(n_frames);
-            details.extend(info.add_to(&mut metadata, scan.as_ref()));
+            details.extend(info.add_to(&mut metadata, scan.as_ref(), options.nav_shape.is_some()));
             if let Some(scan) = scan {
                 nav_shape = scan.shape;
                 if options.nav_shape.is_none() {

@@ -141,14 +141,15 @@ impl Info {
         self.count("Scan - Camera Frames Per Point").unwrap_or(1)
     }
 
-    /// Adds what it tells about the experiment and the axes of the scan. What has no unit comes back in
-    /// its words.
+    /// Adds what it tells about the experiment and the axes of the scan, of which the caller may give the
+    /// shape. What has no unit comes back in its words.
     pub(super) fn add_to(
         &self,
         facts: &mut MetadataList,
         scan: Option<&Scan>,
+        shape_is_given: bool,
     ) -> Vec<(String, String)> {
-        self.add_pixel_sizes(facts, scan);
+        self.add_pixel_sizes(facts, scan, shape_is_given);
         let scaled = |key: &str, factor: f64| self.float(key).map(|value| value * factor);
         facts.positive(
             Quantity::AccelerationVoltage,
@@ -181,7 +182,7 @@ impl Info {
 
     /// Sizes on the specimen are those of the scan where there is one, and those of images where
     /// there is neither a scan nor a camera length.
-    fn add_pixel_sizes(&self, facts: &mut MetadataList, scan: Option<&Scan>) {
+    fn add_pixel_sizes(&self, facts: &mut MetadataList, scan: Option<&Scan>, shape_is_given: bool) {
         use Quantity::{ImageStepX, ImageStepY, ScanStepX, ScanStepY};
         let diffracts = self.float("Instrument Project Camera Length (centimeters)");
         let is_raster = self.text("Scan - Type") == Some("Raster")
@@ -194,15 +195,20 @@ impl Info {
         };
         let sizes =
             ["X", "Y"].map(|axis| self.float(&format!("Specimen Pixel Size {axis} (nanometers)")));
+        let has_axes = scan.is_some_and(|scan| scan.has_axes);
         if steps == [ScanStepX, ScanStepY] && self.frames_per_point() > 1 {
             // The last axis is that of the frames of a position.
             for (from_last, size) in (1..).zip(sizes) {
                 let size = size.filter(|size| size.is_finite() && *size > 0.0);
-                if let Some(step) = size.filter(|_| scan.is_some_and(|scan| scan.has_axes)) {
+                if let Some(step) = size.filter(|_| has_axes) {
                     let axis = Calibration { step, offset: 0.0, unit: "nm".to_owned() };
                     facts.calibrate(AxisKind::Nav, from_last, axis);
                 }
             }
+            return;
+        }
+        // All frames in one line go on from row to row.
+        if steps == [ScanStepX, ScanStepY] && !has_axes && !shape_is_given {
             return;
         }
         for (step, size) in steps.into_iter().zip(sizes) {
@@ -246,14 +252,16 @@ mod tests {
 
     #[test]
     fn pixels_on_the_specimen_are_steps_of_a_scan_or_of_images() {
-        let told = |lines: &str| {
-            let mut facts = MetadataList::new();
-            let details = Info::parse(lines.as_bytes()).add_to(&mut facts, None);
+        let told_of = |lines: &str, n_frames: u64, shape_is_given: bool| {
+            let (mut facts, info) = (MetadataList::new(), Info::parse(lines.as_bytes()));
+            let details =
+                info.add_to(&mut facts, info.nav_shape(n_frames).as_ref(), shape_is_given);
             let steps = facts.iter().filter(|fact| fact.quantity.name().contains("step"));
             let steps = steps.map(|fact| format!("{} {fact}", fact.quantity.name()));
             let details = details.into_iter().map(|(key, value)| format!("{key}: {value}"));
             steps.chain(details).collect::<Vec<_>>()
         };
+        let told = |lines: &str| told_of(lines, 32, false);
         let sizes = "Specimen Pixel Size X (nanometers) = 0.1\n\
                      Specimen Pixel Size Y (nanometers) = 0.2\nDiffraction Pixel Size X = 0.5\n\
                      Diffraction Pixel Size Y = -1\n";
@@ -273,8 +281,12 @@ mod tests {
         }
         assert_eq!(told(&format!("{}{sizes}", RASTER.replace("Raster", "Random"))), [diffraction]);
         let part = format!("{RASTER}{sizes}Scan - ROI Enable = Enable\nScan - ROI Type = ");
-        assert_eq!(told(&format!("{part}Raster\n")).len(), 3);
+        assert_eq!(told_of(&format!("{part}Raster\n"), 6, false).len(), 3);
         assert_eq!(told(&format!("{part}Random\n")), [diffraction]);
+        // Frames that do not fit are no raster, unless the caller makes them one.
+        let raster = format!("{RASTER}{sizes}");
+        assert_eq!(told_of(&raster, 33, false), [diffraction]);
+        assert_eq!(told_of(&raster, 33, true), told(&raster));
     }
 
     #[test]
