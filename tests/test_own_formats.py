@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import pickle
 import subprocess
@@ -27,7 +26,6 @@ from framefold.io import dataset as data_sets
 SHAPE = (6, 7, 9, 11)
 MAGIC = b"FEDFRAME"
 U2 = np.dtype("u2")
-THREE, HALF = np.uint16(3), np.float32(0.5)
 
 
 class FedSource:
@@ -592,109 +590,3 @@ def test_inline_reads_on_the_calling_thread(monkeypatch, path, data, executor, d
         assert threads == {threading.get_ident()}
     else:
         assert threads - {threading.get_ident()}
-
-
-@pytest.mark.parametrize("opened_by", ["load", "open"])
-def test_paths_are_those_of_the_format(tmp_path, monkeypatch, path, opened_by):
-    """Whatever other formats call a path; processes in other folders find the same files."""
-
-    def made(name, default, annotation):
-        def open(path, table=default):
-            source = FedSource(path, 0)
-            source.details = {"table": str(table)}
-            return source
-
-        open.__annotations__ = {"table": annotation}
-        detect = lambda path, head: "its name says so" if path.suffix == "." + name else None  # noqa: E731
-        members = {"name": name, "extensions": (name,)}
-        members |= {"open": staticmethod(open), "detect": staticmethod(detect)}
-        ff.register_format(type(name, (), members))
-        file = tmp_path / f"a.{name}"
-        file.write_bytes(path.read_bytes())
-        return file
-
-    text, at = made("text_table", "none", str), made("path_table", Path("t.npy"), Path)
-    monkeypatch.chdir(tmp_path)
-    ctx = ff.Context.make_with("inline")
-
-    def table(file, **options):
-        how = (
-            ctx.open if opened_by == "open" else lambda *a, **o: ctx.load(file.suffix[1:], *a, **o)
-        )
-        dataset = how(file, **options)
-        there = dataset.meta["table"]
-        with monkeypatch.context() as elsewhere:
-            elsewhere.chdir("/")
-            return there, copy.copy(dataset).meta["table"]
-
-    assert table(text) == ("none", "none")
-    assert table(text, table="b") == ("b", "b")
-    assert table(at)[1] == str(tmp_path / "t.npy")
-    assert table(at, table=None)[1] == str(tmp_path / "t.npy")
-    assert table(at, table="b") == (str(tmp_path / "b"),) * 2
-    assert table(at, table=b"b") == (str(tmp_path / "b"),) * 2
-
-
-def test_copies_leave_the_class_that_replaced_that_of_the_data_set(path):
-    def made(skip):
-        class Again:
-            name = "again"
-            extensions = ()
-
-            @staticmethod
-            def open(path, level: int = 0):
-                return FedSource(path, skip)
-
-        return ff.register_format(Again)
-
-    ctx = ff.Context.make_with("inline")
-    made(2)
-    before = ctx.load("again", path)
-    made(3)
-    after = type(ctx.load("again", path))
-    for again in (copy.copy(before), copy.deepcopy(before)):
-        assert again.shape == before.shape == (40, 9, 11)
-        now = ctx.load("again", path)
-        assert (type(now), now.shape) == (after, (39, 9, 11))
-
-
-def test_defaults_may_be_scalars_of_numpy(path):
-    class Scalars:
-        name = "scalars"
-        extensions = ()
-
-        @staticmethod
-        def open(
-            path,
-            skip=THREE,
-            gain: float = HALF,
-            on=np.True_,
-            off: bool = np.False_,
-        ):
-            source = FedSource(path, int(skip))
-            source.details = {"all": repr((skip, gain, on, off))}
-            return source
-
-    ff.register_format(Scalars)
-    ctx = ff.Context.make_with("inline")
-    assert ctx.load("scalars", path).shape == (39, 9, 11)
-    given = ctx.load("scalars", path, skip=4, gain=2, on=False, off=True)
-    assert given.meta["all"] == "(4, 2.0, False, True)"
-    parameters = inspect.signature(type(given)).parameters
-    defaults = [parameters[name].default for name in ("skip", "gain", "on", "off")]
-    assert defaults == [3, 0.5, True, False]
-
-
-@pytest.mark.parametrize("annotation", ["tuple[float, ...]", "tuple[int, str]", "tuple[bool, ...]"])
-def test_tuples_hold_whole_numbers(annotation):
-    class Tuples:
-        name = "tuples"
-        extensions = ()
-
-        @staticmethod
-        def open(path, shift=(1, 2)):
-            raise AssertionError
-
-    Tuples.open.__annotations__["shift"] = annotation
-    with pytest.raises(InvalidArgumentError, match="not of a type that options can have"):
-        ff.register_format(Tuples)
