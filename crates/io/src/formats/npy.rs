@@ -17,6 +17,7 @@ mod header;
 
 use crate::access::Storage;
 use crate::format::{Format, Prefix, Verdict};
+use crate::headers::geometry::FrameCount;
 use crate::options;
 use crate::options::OpenOptions;
 use crate::readers::linear::frame_bytes;
@@ -226,11 +227,15 @@ impl Contents {
     }
 
     fn surplus_warning(&self) -> Vec<String> {
-        let surplus = self.found.saturating_sub(self.promised);
-        if surplus == 0 {
-            return Vec::new();
-        }
-        vec![format!("{surplus} bytes after the end of the array were left out")]
+        // Of a file that is cut short, the frames that are there are said.
+        let Some(surplus) = self.found.checked_sub(self.promised) else { return Vec::new() };
+        let behind = (surplus > 0)
+            .then(|| format!("{surplus} bytes after the end of the array were left out"));
+        FrameCount::within(self.promised, self.frame)
+            .warning(self.frame)
+            .into_iter()
+            .chain(behind)
+            .collect()
     }
 
     fn too_short(&self, consequence: &str) -> Error {

@@ -69,6 +69,12 @@ impl FrameCount {
         Ok(FrameCount { n_frames, surplus })
     }
 
+    /// The frames of `stride` bytes, not 0, that an array of `len` bytes is cut into, which are no more
+    /// than that.
+    pub(crate) fn within(len: u64, stride: u64) -> Self {
+        FrameCount { n_frames: len / stride, surplus: len % stride }
+    }
+
     /// The same, but no more than `promised` frames, and what is odd about that.
     pub(crate) fn promised(self, promised: u64, stride: u64) -> (u64, Option<String>) {
         let FrameCount { n_frames, surplus } = self;

@@ -5,6 +5,7 @@ use super::tags::Tags;
 use super::{FORCE_C_ORDER, FORMAT};
 use crate::access::Storage;
 use crate::headers::calibration::add_steps;
+use crate::headers::geometry::FrameCount;
 use crate::options::DATASET_INDEX;
 use crate::options::OpenOptions;
 use crate::readers::linear::frame_bytes;
@@ -36,6 +37,8 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     details.extend(image.details.iter().cloned());
     let laid_out = LaidOut::try_new(image, order, options)?;
     details.extend(laid_out.others.iter().cloned());
+    let count = FrameCount::within(laid_out.image.len_bytes, laid_out.frame_bytes);
+    warnings.extend(count.warning(laid_out.frame_bytes));
     let source: Arc<dyn DataSource> = if order == Order::FramesTogether {
         laid_out.linear(storage, details, warnings)?
     } else {

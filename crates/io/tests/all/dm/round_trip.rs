@@ -125,6 +125,18 @@ fn shapes_follow_from_axes_and_tags() {
 }
 
 #[test]
+fn cells_that_make_no_whole_frame_are_reported() {
+    for (swapped, lengths) in [(true, [5, 4, 3]), (false, [3, 5, 4])] {
+        let image = Image { swapped: Some(swapped), ..Image::new(U16, &lengths, &counting(60)) };
+        let bytes = file(4, ByteOrder::Little, &[image], 0);
+        let options = OpenOptions { sig_shape: Some(vec![2, 4, 5]), ..OpenOptions::default() };
+        let dataset = open_bytes(&bytes, &options).unwrap();
+        let warnings = dataset.source().info().warnings.join(", ");
+        assert!(warnings.contains("40 bytes after the last of 1 whole frames"), "{warnings}");
+    }
+}
+
+#[test]
 fn one_of_several_images() {
     let image = |n: usize| Image::new(U16, &[n, 1], &counting(n));
     let fourier = Image { code: Some(27), ..image(7) };

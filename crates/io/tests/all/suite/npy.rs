@@ -212,6 +212,24 @@ fn surplus_bytes_are_left_out_and_reported() {
     }
 }
 
+#[test]
+fn cells_that_make_no_whole_frame_are_reported() {
+    // In Fortran order, they can only lie at the end of the first axis.
+    for (fortran, sig_shape, words) in [
+        (false, vec![4, 6], "24 bytes after the last of 2 whole frames"),
+        (true, vec![2, 4, 5], "40 bytes after the last of 1 whole frames"),
+    ] {
+        let options = OpenOptions { sig_shape: Some(sig_shape), ..OpenOptions::default() };
+        let mut bytes = array_file(&[3, 4, 5], fortran);
+        let dataset = open_bytes(&bytes, &options).unwrap();
+        let [warning] = dataset.source().info().warnings.as_slice() else { panic!("one warning") };
+        assert!(warning.contains(words), "{warning}");
+        bytes.extend([9; 41]);
+        let dataset = open_bytes(&bytes, &options).unwrap();
+        assert_eq!(dataset.source().info().warnings.len(), 2);
+    }
+}
+
 /// A Fortran file larger than one window of the buffered backend.
 #[test]
 fn buffered_windows_join_seamlessly() {
