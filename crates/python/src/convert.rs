@@ -32,7 +32,7 @@ pub(crate) fn write_raw_csr(
     force: bool,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64, u64, u64)> {
-    let options = CsrWriteOptions { threshold, force };
+    let options = CsrWriteOptions { threshold, force, ..CsrWriteOptions::default() };
     let mut progress = |n_done: u64| report_progress(callback.as_ref(), n_done, "writing raw_csr");
     let written = detached(py, || {
         let mut write =

@@ -12,6 +12,7 @@ use framefold::{
 };
 use indicatif::BinaryBytes;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Converts the file.
@@ -22,7 +23,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
     };
     check(args, sparse)?;
     let given = args.data.corrections().files().chain(file_of_roi(args.roi.as_deref()));
-    check_not_inputs([&*args.output], given)?;
+    let given: Vec<PathBuf> = given.map(Path::to_path_buf).collect();
+    check_not_inputs([&*args.output], given.iter().map(PathBuf::as_path))?;
     let dataset = args
         .data
         .open(&args.data.format, &args.input, &[])
@@ -32,7 +34,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
             terminal::warn_of(&args.input, &warning);
         }
     }
-    let (text, json) = if sparse { to_sparse(args, &dataset)? } else { to_array(args, &dataset)? };
+    let (text, json) =
+        if sparse { to_sparse(args, &dataset, given)? } else { to_array(args, &dataset)? };
     if args.json {
         terminal::print(&json.to_string())?;
     } else if !args.quiet {
@@ -72,7 +75,12 @@ fn bar(args: &ConvertArgs, n_frames: usize) -> Frames {
     Frames::new(name, n_frames, args.quiet)
 }
 
-fn to_sparse(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
+/// Writes sparse files, none of which takes the place of `inputs`.
+fn to_sparse(
+    args: &ConvertArgs,
+    dataset: &Dataset,
+    inputs: Vec<PathBuf>,
+) -> Result<(String, Value)> {
     let n_frames: usize = dataset.positions_with_data().iter().map(|run| run.len()).sum();
     let running = cancel_on_interrupt();
     let mut bar = bar(args, n_frames);
@@ -80,7 +88,7 @@ fn to_sparse(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
         bar.set(n_done);
         running.cancel.check()
     };
-    let options = CsrWriteOptions { threshold: args.threshold, force: args.force };
+    let options = CsrWriteOptions { threshold: args.threshold, force: args.force, inputs };
     let written = running.run(|| write_raw_csr(dataset, &args.output, &options, &mut progress));
     let written = written.map_err(|error| error.with_path(&args.output))?;
     Ok((sparse_text(&written, dataset, args), sparse_json(&written, dataset)))

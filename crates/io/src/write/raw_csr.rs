@@ -13,7 +13,7 @@ use framefold_core::{DType, Dataset, Error, Result, StoredDType};
 use std::path::{Path, PathBuf};
 
 /// How frames are written as sparse rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CsrWriteOptions {
     /// Pixels above it are kept, and NaN; all others become 0. It must not be negative, so that
     /// pixels below 0 are not kept either. `None` keeps all pixels that are not 0, whatever their
@@ -21,6 +21,8 @@ pub struct CsrWriteOptions {
     pub threshold: Option<f64>,
     /// Whether files that exist are replaced.
     pub force: bool,
+    /// Files that were read besides those of the data set, such as corrections: they are not replaced.
+    pub inputs: Vec<PathBuf>,
 }
 
 /// What was written.
@@ -68,7 +70,9 @@ pub fn write_raw_csr(
         )));
     }
     let mut tiles = Tiles::try_new(dataset)?;
-    let outputs = Outputs::try_new(path.as_ref(), options.force, &dataset.source().info().paths)?;
+    let paths = dataset.source().info().paths.as_slice();
+    let inputs = [paths, dataset.opened(), &options.inputs].concat();
+    let outputs = Outputs::try_new(path.as_ref(), options.force, &inputs)?;
     // First of all, so that one of two that write the same has to stop.
     let mut descriptor = outputs.create(Outputs::DESCRIPTOR)?;
     let mut arrays = Arrays {

@@ -81,7 +81,7 @@ fn sparse_sources_are_written_from_their_rows() {
     assert_eq!(frames(&read), frames(&dataset));
     let columns = std::fs::read(out.path().join("scan.indices")).unwrap();
     assert_eq!(columns, crate::raw_csr::support::integers(&[1, 5, 2], stored("i4")));
-    let options = CsrWriteOptions { threshold: Some(3.0), force: true };
+    let options = CsrWriteOptions { threshold: Some(3.0), force: true, ..Default::default() };
     assert_eq!(write(&dataset, out.path(), options).unwrap(), 2);
     drop(dir);
 }
@@ -176,14 +176,15 @@ fn files_that_exist_are_kept_or_replaced() {
         assert_eq!(error.path(), Some(dir.path().join(name).as_path()));
         assert_eq!(names(dir.path()), [name]);
         assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), b"mine");
-        write(&dataset(DType::U8), dir.path(), force).unwrap();
+        write(&dataset(DType::U8), dir.path(), force.clone()).unwrap();
         assert_eq!(names(dir.path()), ALL);
         let path = dir.path().join("scan.toml");
         check_source(open(&path, &OpenOptions::default()).unwrap().source().as_ref()).unwrap();
         // Replacing what is being read would change it on the way.
         for backend in [Backend::Mmap, Backend::Buffered] {
             let options = OpenOptions { backend, ..OpenOptions::default() };
-            let error = write(&open_as("raw_csr", &path, &options).unwrap(), dir.path(), force);
+            let error =
+                write(&open_as("raw_csr", &path, &options).unwrap(), dir.path(), force.clone());
             assert!(error.unwrap_err().to_string().contains("one of the input files"));
         }
         for name in ALL {
@@ -200,10 +201,28 @@ fn files_that_exist_are_kept_or_replaced() {
 }
 
 #[test]
+fn files_that_are_read_besides_the_frames_are_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dataset(DType::U8), dir.path(), CsrWriteOptions::default()).unwrap();
+    let array = dir.path().join("scan.data");
+    let read = open(dir.path().join("scan.toml"), &OpenOptions::default()).unwrap();
+    let opened = read.opened().iter().cloned().zip(read.stamps().iter().copied());
+    let opened = opened.filter(|(path, _)| *path == array);
+    for (dataset, inputs) in [
+        (dataset(DType::U8).with_opened(opened), vec![]),
+        (dataset(DType::U8), vec![array.clone()]),
+    ] {
+        let options = CsrWriteOptions { force: true, inputs, ..CsrWriteOptions::default() };
+        let error = write(&dataset, dir.path(), options).unwrap_err();
+        assert!(error.to_string().contains("one of the input files"), "{error}");
+    }
+}
+
+#[test]
 fn a_descriptor_keeps_its_arrays_until_it_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let force = CsrWriteOptions { force: true, ..CsrWriteOptions::default() };
-    write(&dataset(DType::U8), dir.path(), force).unwrap();
+    write(&dataset(DType::U8), dir.path(), force.clone()).unwrap();
     let path = dir.path().join("scan.toml");
     let bytes = || {
         let read = open(&path, &OpenOptions::default()).unwrap();
@@ -227,7 +246,7 @@ fn a_descriptor_keeps_its_arrays_until_it_is_replaced() {
         };
         write_raw_csr(&dataset(DType::U16), &path, &force, &mut stop).unwrap_err();
         assert_eq!((names(dir.path()), bytes()), before);
-        write(&dataset(DType::U16), dir.path(), force).unwrap();
+        write(&dataset(DType::U16), dir.path(), force.clone()).unwrap();
         assert_eq!(names(dir.path()), expected);
         assert_ne!(bytes(), old);
         #[cfg(unix)]
