@@ -1,6 +1,6 @@
 //! `framefold convert`: sparse files that hold what the dense ones do.
 
-use crate::support::Bench;
+use crate::support::{Bench, Outcome};
 use serde_json::{Value, json};
 
 /// The sum over all pixels of each frame.
@@ -78,4 +78,21 @@ fn wrong_calls() {
     bench.call("convert none.npy --to raw_csr n.toml").assert_failed(5, &["'none.npy'"]);
     assert_eq!(bench.names(), before);
     assert_eq!(bench.call("convert scan.npy --to raw_csr s.toml --force -q").code, 0);
+    // Arrays beside the descriptor, too, take the place of nothing that is read.
+    bench.npy("d.data", "<f4", "4, 5", &[0; 80]);
+    for line in ["convert scan.npy d.toml --dark d.data -f", "convert d.data d.toml -f"] {
+        bench.call(line).assert_failed(2, &["'d.data'", "one of the input files"]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_cannot_be_started_are_an_error() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let mut command = bench.command("convert scan.npy -q out.npy");
+    // No address space holds such a stack.
+    command.env("RUST_MIN_STACK", (1u64 << 50).to_string());
+    let outcome: Outcome = command.output().unwrap().into();
+    outcome.assert_failed(5, &["start a worker thread"]);
 }

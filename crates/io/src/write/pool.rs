@@ -39,7 +39,8 @@ impl Link<'_> {
 /// the workers.
 ///
 /// # Errors
-/// That of `tick`, or that of the first piece which failed; `Bug` if it panicked.
+/// That of `tick`, or that of the first piece which failed; `Bug` if it panicked; `Io` if no thread
+/// can be started.
 pub(super) fn share<W>(
     n: usize,
     threads: Option<NonZeroUsize>,
@@ -52,32 +53,39 @@ pub(super) fn share<W>(
     let (stop, next) = (&Cancel::new(), &AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        let workers: Vec<_> = (0..n_threads)
-            .map(|_| {
-                let link = Link { sender: sender.clone(), stop };
-                scope.spawn(move || {
-                    let mut mine = usize::MAX;
-                    let pieces = || -> Result<()> {
-                        let mut state = worker()?;
-                        loop {
-                            link.check()?;
-                            mine = next.fetch_add(1, Ordering::Relaxed);
-                            if mine >= n {
-                                return Ok(());
-                            }
-                            work(&mut state, mine, &link)?;
+        let mut workers = Vec::with_capacity(n_threads);
+        for _ in 0..n_threads {
+            let link = Link { sender: sender.clone(), stop };
+            let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let mut mine = usize::MAX;
+                let pieces = || -> Result<()> {
+                    let mut state = worker()?;
+                    loop {
+                        link.check()?;
+                        mine = next.fetch_add(1, Ordering::Relaxed);
+                        if mine >= n {
+                            return Ok(());
                         }
-                    };
-                    // Within pieces as well: one may take long to read.
-                    let wanted = stop.clone();
-                    let pieces = || interrupt::watched(move || wanted.check(), pieces);
-                    guarded(pieces).map_err(|error| {
-                        stop.cancel();
-                        (mine, error)
-                    })
+                        work(&mut state, mine, &link)?;
+                    }
+                };
+                // Within pieces as well: one may take long to read.
+                let wanted = stop.clone();
+                let pieces = || interrupt::watched(move || wanted.check(), pieces);
+                guarded(pieces).map_err(|error| {
+                    stop.cancel();
+                    (mine, error)
                 })
-            })
-            .collect();
+            });
+            match spawned {
+                Ok(worker) => workers.push(worker),
+                // Fewer threads do as well; none at all is an error.
+                Err(error) if workers.is_empty() => {
+                    return Err(Error::io("start a worker thread", error));
+                }
+                Err(_) => break,
+            }
+        }
         drop(sender);
         let mut outcome = Ok(());
         loop {
