@@ -63,6 +63,11 @@ fn tiles_are_lent_where_layout_and_dtype_allow() {
         let (memory, size) = (aligned(&frames.bytes), frames.size());
         let lent = |run, slice: &SigSlice| lent(&memory, array(&frames), run, slice);
         let rows = &slices(&[4, 6], &[2, 6])[1];
+        if dtype == DType::Bool {
+            // They may be other bytes than 0 and 1.
+            assert_eq!(lent(FrameIndices::Run(3..6), rows), None);
+            continue;
+        }
         let run = lent(FrameIndices::Run(3..6), rows).unwrap();
         assert_eq!(run, ((3 * 24 + 12) * size, 24), "{dtype}");
         let spread = lent(FrameIndices::List(&[1, 4, 7]), rows).unwrap();
