@@ -44,14 +44,16 @@ def test_colours_of_large_and_small_values(frame: np.ndarray, tmp_path: Path) ->
 
 def test_rows_that_are_longer_than_textures(tmp_path: Path) -> None:
     frame = np.random.default_rng(11).uniform(0, 1, (2, 20000))
-    zooms = [{"pattern.display.zoom": {"k": 4000, "cy": 0.5, "cx": cx}} for cx in (90, 16384, 19990)]
+    zooms = [
+        {"pattern.display.zoom": {"k": 4000, "cy": 0.5, "cx": cx}} for cx in (90, 16384, 19990)
+    ]
     for shown in seen(tmp_path, frame, *[LINEAR | zoom for zoom in zooms])["shown"]:
         display = shown["display"]
         check(shown, frame, display, tables()[display["colormap"]])
 
 
 def test_vectors_along_a_line(tmp_path: Path) -> None:
-    """Their components are drawn, on both sides of 0; another line goes through them, not beside."""
+    """Both components are drawn, on both sides of 0; a profile lies in the row, not beside it."""
     frames = np.random.default_rng(12).poisson(9, (1, 40, 12, 10)).astype(np.uint16)
     np.save(tmp_path / "scan.npy", frames)
     channel = {"kind": "com", "part": "vector", "centre": "mean", "rotation": 0, "flip_y": False}

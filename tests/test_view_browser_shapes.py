@@ -1,4 +1,4 @@
-"""Shapes in the viewer, in a real browser: numbers that are typed, and what the shapes look like."""
+"""Shapes in the viewer, in a real browser: typed numbers, and what the shapes look like."""
 
 from __future__ import annotations
 

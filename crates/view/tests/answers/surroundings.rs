@@ -51,9 +51,9 @@ fn very_many_bad_pixels_are_not_told_one_by_one() {
 
 /// Frames of another source, whose file says more about itself.
 #[derive(Debug)]
-struct Told(Arc<dyn DataSource>, SourceInfo);
+struct Known(Arc<dyn DataSource>, SourceInfo);
 
-impl DataSource for Told {
+impl DataSource for Known {
     fn info(&self) -> &SourceInfo {
         &self.1
     }
@@ -71,14 +71,14 @@ fn a_file_that_says_where_its_positions_lie_is_a_line() {
     metadata.number(Quantity::ScanStepX, 0.5);
     let mut info = plain.source().info().clone();
     info.metadata = metadata.clone();
-    let told = Arc::new(Told(plain.source().clone(), info));
-    let told = framefold::Dataset::try_new(told, None, 0).unwrap();
+    let known = Arc::new(Known(plain.source().clone(), info));
+    let known = framefold::Dataset::try_new(known, None, 0).unwrap();
     let n_suggested = |dataset| {
         let viewer = Viewer::try_new("line".into(), dataset, ViewerOptions::default()).unwrap();
         let described = viewer.describe();
         (described.nav[0].scale, described.suggested_shapes.len())
     };
-    assert_eq!(n_suggested(told), (0.5, 0));
+    assert_eq!(n_suggested(known), (0.5, 0));
     let (step, n) = n_suggested(plain.with_metadata(metadata));
     assert!(step == 0.5 && n > 0, "{step} {n}");
 }
