@@ -243,9 +243,9 @@ TIMES_AND_DEPTHS = (
     ("nav_shape", "expected"),
     [
         (None, ["scan_x: 24"]),
-        ((4, 6), ["time: 4", "depth: 6"]),
+        ((4, 6), ["scan_y: 4", "scan_x: 6"]),
         ((6, 4), ["time: 6 × 0.5 s", "depth: 4 × 2.5 µm"]),
-        ((2, 3, 4), ["scan_2: 2", "scan_y: 3 × 0.5 s", "scan_x: 4 × 2.5 µm"]),
+        ((2, 3, 4), ["scan_2: 2", "time: 3 × 0.5 s", "depth: 4 × 2.5 µm"]),
     ],
 )
 def test_steps_of_axes_that_several_files_have_not_are_left_out(

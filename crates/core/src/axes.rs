@@ -150,14 +150,14 @@ impl MetadataList {
         }
     }
 
-    /// Keeps steps on axes of that kind, which the file gives the lengths `of_file`, where they have others: an axis
-    /// keeps its step if its length and all those behind it are as in the file; the first one may be
+    /// Keeps steps and names on axes of that kind, which the file gives the lengths `of_file`, where they have others:
+    /// an axis keeps both if its length and all those behind it are as in the file; the first one may be
     /// shorter or longer. Axes of length 1 in front do not count where their number differs. Frames in a
-    /// row have no shape of a scan yet, and keep what is known.
+    /// row have no shape of a scan yet, and keep the steps that are known.
     pub fn lay_out(&mut self, kind: AxisKind, of_file: &[usize], lens: &[usize]) {
         let ones = |lens: &[usize]| lens.iter().take_while(|&&len| len == 1).count();
         let in_a_row = of_file.len() - ones(of_file) < 2 && lens.len() >= of_file.len();
-        if of_file == lens || (kind == AxisKind::Nav && in_a_row) {
+        if of_file == lens {
             return;
         }
         let (mut old, mut new) = (of_file, lens);
@@ -168,7 +168,35 @@ impl MetadataList {
         let n_same = n_same.count();
         let is_first = old.len() == new.len() && old.len() == n_same + 1;
         let n_kept = n_same + usize::from(is_first);
+        self.keep_names(kind, n_kept, of_file.len(), lens.len());
+        if kind == AxisKind::Nav && in_a_row {
+            return;
+        }
         (n_kept..of_file.len().max(lens.len())).for_each(|axis| self.forget_axis(kind, axis));
+    }
+
+    /// Has `n` axes of that kind, of which the file has `n_of_file`, keep the names of the last `n_kept` alone. Names
+    /// of another number of axes are not those of the file's, and stay.
+    fn keep_names(&mut self, kind: AxisKind, n_kept: usize, n_of_file: usize, n: usize) {
+        let quantity = match kind {
+            AxisKind::Nav => Quantity::ScanAxes,
+            AxisKind::Sig => Quantity::FrameAxes,
+        };
+        let Some(MetadataValue::Text(text)) = self.get(quantity).cloned() else { return };
+        let of_file = split_names(&text, n_of_file);
+        if of_file.iter().all(|name| name.is_empty()) {
+            return;
+        }
+        let kept = of_file.split_at(n_of_file - n_kept).1;
+        self.remove(quantity);
+        if kept.iter().any(|name| !name.is_empty()) {
+            let names = vec![""; n - n_kept].into_iter().chain(kept.iter().copied());
+            let names = names.enumerate().map(|(index, name)| match name {
+                "" => usual_axis_name(kind, index, n),
+                name => name.to_owned(),
+            });
+            self.text(quantity, names.collect::<Vec<_>>().join(NAMES_SEPARATOR).as_str());
+        }
     }
 }
 
@@ -306,6 +334,40 @@ mod tests {
         );
         let axis = Axis { unit: String::new(), ..axes(&[4], &[1], &metadata).swap_remove(0) };
         assert_eq!(axis.to_string(), "scan_x: 4 × 0.3, from -7");
+    }
+
+    #[test]
+    fn names_are_those_of_axes_that_are_laid_out_as_in_the_file() {
+        let (own, other) = ("time, depth", "");
+        for (kind, of_file, lens, names, expected) in [
+            (AxisKind::Nav, &[3, 4][..], &[3, 4][..], own, own),
+            (AxisKind::Nav, &[3, 4], &[2, 4], own, own),
+            (AxisKind::Nav, &[3, 4], &[4, 3], own, other),
+            (AxisKind::Nav, &[3, 4], &[6, 2], own, other),
+            (AxisKind::Nav, &[3, 4], &[12], own, other),
+            (AxisKind::Nav, &[6, 4], &[2, 3, 4], own, "scan_2, scan_y, depth"),
+            (AxisKind::Nav, &[1, 12], &[3, 4], own, other),
+            (AxisKind::Nav, &[1, 4], &[4], own, "depth"),
+            (AxisKind::Nav, &[12], &[10], "time", "time"),
+            // A square that is guessed from a number of frames.
+            (AxisKind::Nav, &[3, 3], &[9], "time", "time"),
+            (AxisKind::Sig, &[3, 6, 8], &[18, 8], "colour, y, x", "y, x"),
+            (AxisKind::Sig, &[6, 8, 3], &[3, 6, 8], "y, x, colour", other),
+            (AxisKind::Sig, &[6, 8, 3], &[48, 3], "y, x, colour", "y, colour"),
+        ] {
+            let quantity = match kind {
+                AxisKind::Nav => Quantity::ScanAxes,
+                AxisKind::Sig => Quantity::FrameAxes,
+            };
+            let mut metadata = MetadataList::new();
+            metadata.text(quantity, names);
+            metadata.lay_out(kind, of_file, lens);
+            let kept = match metadata.get(quantity) {
+                Some(MetadataValue::Text(text)) => text,
+                _ => "",
+            };
+            assert_eq!(kept, expected, "{names}: {of_file:?} as {lens:?}");
+        }
     }
 
     #[test]
