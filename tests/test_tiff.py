@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -378,6 +379,33 @@ def test_one_directory_for_all_frames(ctx, tmp_path):
     assert "promises 12 frames, but only 8" in dataset.warnings[0]
     shown = frames_of(ctx, dataset, roi=dataset.valid_mask)
     assert np.array_equal(shown, data.reshape(-1, 14, 17)[:8])
+
+
+def one_page(path, n_promised):
+    """A page with its directory behind its pixels; the description promises more frames."""
+    text = f"ImageJ=1.52\nimages={n_promised}\n".encode() + bytes(1)
+    tags = [(256, 3, 1, 2), (257, 3, 1, 2), (258, 3, 1, 8), (270, 2, len(text), 12)]
+    tags += [(273, 4, 1, 8), (278, 3, 1, 2), (279, 4, 1, 4)]
+    at = 12 + len(text)
+    directory = struct.pack("<H", len(tags)) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    path.write_bytes(struct.pack("<2sHI", b"II", 42, at) + b"abcd" + text + directory + bytes(4))
+
+
+@odd("promises")
+@POSITIONS_WITHOUT_DATA
+def test_what_is_behind_a_page_is_no_frame(ctx, tmp_path):
+    path = tmp_path / "a.tif"
+    one_page(path, 5)
+    dataset = ctx.open(path)
+    assert tuple(dataset.shape) == (5, 2, 2)
+    assert dataset.valid_mask.tolist() == [True] + [False] * 4
+    assert dataset[0].tobytes() == b"abcd"
+    assert "promises 5 frames, but only 1" in dataset.warnings[0]
+    for n in (2**40, 2**64 - 1):
+        one_page(path, n)
+        dataset = ctx.load("tiff", [path, path])
+        assert tuple(dataset.shape) == (2, 2, 2)
+        assert f"promises {n} frames, but only 1 are there: so many are not" in dataset.warnings[0]
 
 
 @pytest.mark.parametrize(

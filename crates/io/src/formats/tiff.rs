@@ -38,6 +38,9 @@ use series::Kind;
 use std::ops::Range;
 use std::path::Path;
 
+/// More than this many times the frames that are there are not believed to be missing.
+const MOST_PROMISED: u64 = 1024;
+
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
     name: "tiff",
@@ -148,6 +151,8 @@ impl Stack {
         let mut odd: Option<(u64, Error)> = None;
         let mut numbers = 0u64;
         let mut description = None;
+        // How many bytes there are from the first frame to what is no pixel.
+        let mut room = None;
         let (flavour, cut) = ifd::walk(&storage, |directory| {
             let page = n_pages;
             n_pages += 1;
@@ -191,11 +196,14 @@ impl Stack {
             }
             description.get_or_insert_with(|| Description::read(directory));
             let frame = self.n_frames;
-            self.n_frames += 1;
+            self.n_frames = self.n_frames.checked_add(1).ok_or_else(too_many)?;
             if file == 0 {
                 self.pages.push(page);
             }
             let place = place.joined(&storage, directory.flavour(), &layout);
+            if let Ok(Place::Run(start)) = place {
+                room.get_or_insert_with(|| directory.start_behind(start) - start);
+            }
             let layout = self.remember(layout);
             match place {
                 Ok(place) => self.push(file, layout, frame, place),
@@ -228,7 +236,9 @@ impl Stack {
         let description = description.unwrap_or_default();
         let pixels = self.layouts.first().map_or([1, 1], Layout::rows_and_columns);
         self.sizes.add(storage.path().unwrap_or(Path::new("")), &pixels, &description.metadata);
-        self.repeat(&storage, n_pages, first_frame, &description, &name);
+        if let (1, Some(room)) = (n_pages, room) {
+            self.repeat(room, first_frame, &description, &name)?;
+        }
         if file == 0 {
             let odd = description.warnings.iter().map(|odd| format!("'{name}': {odd}"));
             self.warnings.extend(odd);
@@ -298,34 +308,41 @@ impl Stack {
         }
     }
 
-    /// Adds the frames that follow the pixels of the only page without pages of their own.
+    /// Adds the frames that follow the pixels of the only page without pages of their own, in so many bytes.
     fn repeat(
         &mut self,
-        storage: &Storage,
-        n_pages: u64,
+        room: u64,
         first_frame: u64,
         description: &Description,
         name: &str,
-    ) {
+    ) -> Result<()> {
         let sig_shape = self.layouts.first().map_or(&[][..], |layout| &layout.shape);
-        let promised = description.n_frames(sig_shape).filter(|&n| n > 1 && n_pages == 1);
-        let Some(promised) = promised else { return };
+        let Some(promised) = description.n_frames(sig_shape).filter(|&n| n > 1) else {
+            return Ok(());
+        };
         let Some(piece) = self.pieces.last_mut().filter(|last| last.frames.start == first_frame)
         else {
-            return;
+            return Ok(());
         };
-        let Place::Run(start) = piece.place else { return };
-        let there = storage.len().saturating_sub(start) / piece.stride.max(1);
-        let n = promised.min(there);
+        let n = promised.min(room / piece.stride.max(1)).max(1);
+        let believed = promised / MOST_PROMISED <= n;
         if n < promised {
-            self.warnings.push(format!(
-                "'{name}' promises {promised} frames, but only {n} are there; the other positions \
-                 have no data"
-            ));
+            let rest = match believed {
+                true => "; the other positions have no data",
+                false => ": so many are not believed",
+            };
+            self.warnings
+                .push(format!("'{name}' promises {promised} frames, but only {n} are there{rest}"));
         }
-        piece.frames.end = first_frame + n;
-        self.n_frames = first_frame + promised;
+        let all = if believed { promised } else { n };
+        piece.frames.end = first_frame.checked_add(n).ok_or_else(too_many)?;
+        self.n_frames = first_frame.checked_add(all).ok_or_else(too_many)?;
+        Ok(())
     }
+}
+
+fn too_many() -> Error {
+    Error::limit("too many frames")
 }
 
 /// The error for frames that are not those of the first page.

@@ -237,6 +237,12 @@ impl Directory<'_> {
         Some(bytes)
     }
 
+    /// The first place from `start` on where the directory or a value of it is, or else the end of the file.
+    pub(super) fn start_behind(&self, start: u64) -> u64 {
+        let own = self.entries.iter().map(|entry| entry.at).chain([self.at]);
+        own.filter(|&at| at >= start).min().unwrap_or(self.storage.len()).max(start)
+    }
+
     pub(super) fn flavour(&self) -> Flavour {
         self.flavour
     }
