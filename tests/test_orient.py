@@ -540,6 +540,10 @@ def test_real_files(ctx, name):
     for turn in TURNS:
         if plain.shape.sig.dims == 1 and turn != {"flip": "x", "transpose": False}:
             continue
+        if plain.axes[-1].name == "colour":
+            with pytest.raises(ff.exceptions.InvalidArgumentError, match="cannot be turned"):
+                plain.orient(**turn)
+            continue
         dataset = plain.orient(**turn)
         assert np.array_equal(dataset[there], turned(frames, **turn), equal_nan=True)
         # Parts of frames, as tiles of a large depth take them.

@@ -4,8 +4,8 @@ use crate::formats;
 use crate::headers::regrid::regrid;
 use crate::readers::oriented::OrientedSource;
 use framefold_core::{
-    AxisKind, AxisMap, DataSource, Dataset, MetadataList, MetadataValue, NAMES_SEPARATOR,
-    Orientation, Quantity, Result, split_names, usual_axis_name,
+    AxisKind, AxisMap, COLOUR, DataSource, Dataset, Error, MetadataList, MetadataValue,
+    NAMES_SEPARATOR, Orientation, Quantity, Result, split_names, usual_axis_name,
 };
 use std::sync::Arc;
 
@@ -15,11 +15,22 @@ use std::sync::Arc;
 /// sign. Its corrections turn with the frames. Turned back, it reads as before.
 ///
 /// # Errors
-/// `InvalidArgument` if frames have too few axes to be turned so.
+/// `InvalidArgument` if frames have too few axes to be turned so, or if the last one holds colours: the last two
+/// are taken for rows and columns.
 pub fn orient(dataset: Dataset, orientation: Orientation) -> Result<Dataset> {
     let sig = orientation.shape(dataset.shape().sig())?;
     if orientation.is_none() {
         return Ok(dataset);
+    }
+    if dataset.axes().last().is_some_and(|axis| axis.name == COLOUR) {
+        return Err(Error::invalid(format!(
+            "frames of shape {:?} whose last axis is '{COLOUR}' cannot be turned ({orientation}): \
+             the last two axes would be taken for rows and columns",
+            dataset.shape().sig()
+        ))
+        .with_hint(
+            "turn arrays of results, or save the colours as planes: their axis is the first",
+        ));
     }
     let source = dataset.source();
     let (source, before) = source.turned().unwrap_or((source, Orientation::default()));
@@ -187,6 +198,22 @@ mod tests {
         let spectra = spectra.apply(dataset(&[5])).unwrap();
         assert_eq!(shown(&turned(&spectra, "x", false)), "channel: 5 × -0.5 eV, from 2 eV");
         assert!(orient(spectra, Orientation::of_options(None, true).unwrap()).is_err());
+    }
+
+    #[test]
+    fn colours_are_not_turned_for_columns() {
+        let named = |names: [&str; 5]| {
+            let names = names.map(str::to_owned).into();
+            let names = Calibrate { names, ..Calibrate::default() };
+            names.apply(dataset(&[3, 5, 4])).unwrap()
+        };
+        let flip = Orientation::of_options(Some("x"), false).unwrap();
+        let planes = named(["sy", "sx", "colour", "y", "x"]);
+        assert!(orient(planes, flip).is_ok());
+        let last = named(["sy", "sx", "y", "x", "colour"]);
+        let error = orient(last.clone(), flip).unwrap_err().to_string();
+        assert!(error.contains("last axis is 'colour'") && error.contains("flip x"), "{error}");
+        assert!(orient(last, Orientation::default()).is_ok());
     }
 
     #[test]

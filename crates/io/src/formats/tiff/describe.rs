@@ -182,7 +182,7 @@ impl Description {
     }
 
     /// Says which axis of frames holds their colours. Where it is the last one, the steps of rows and
-    /// columns are those of the axes before it.
+    /// columns are those of the axes before it, and no quantities: those are of the last two axes.
     pub(super) fn colours(&mut self, sig_shape: &[usize], planes: bool) {
         let &[rows, columns, _] = sig_shape else { return };
         if planes {
@@ -190,11 +190,13 @@ impl Description {
             return self.metadata.text(Quantity::FrameAxes, names.as_str());
         }
         let pixels = framefold_core::axes(&[], &[rows, columns], &self.metadata);
-        let steps = pixels.into_iter().map(|axis| (axis.scale, axis.offset, axis.unit));
-        let steps = steps.chain([(1.0, 0.0, String::new())]);
-        for (i, (step, offset, unit)) in steps.enumerate() {
-            let calibration = framefold_core::Calibration { step, offset, unit };
-            self.metadata.calibrate(AxisKind::Sig, 2 - i, calibration);
+        (0..2).for_each(|from_last| self.metadata.forget_axis(AxisKind::Sig, from_last));
+        for (axis, from_last) in pixels.into_iter().zip([2, 1]) {
+            let (step, offset, unit) = (axis.scale, axis.offset, axis.unit);
+            let own = framefold_core::Calibration { step, offset, unit };
+            if own != framefold_core::Calibration::none() {
+                self.metadata.calibrate(AxisKind::Sig, from_last, own);
+            }
         }
         let names = ["y", "x", COLOUR].join(NAMES_SEPARATOR);
         self.metadata.text(Quantity::FrameAxes, names.as_str());

@@ -36,9 +36,7 @@ pub(super) fn make(mut stack: Stack, options: &OpenOptions) -> Result<Dataset> {
             in_a_row
         }
     };
-    if options.sig_shape.as_ref().is_none_or(|wanted| *wanted == layout.shape) {
-        stack.description.colours(&layout.shape, layout.planes);
-    }
+    stack.description.colours(&layout.shape, layout.planes);
     let details = details(&stack, &layout);
     let linear = stack.pieces.iter().all(|piece| matches!(piece.place, Place::Run(_)));
     let source: Arc<dyn DataSource> = if linear {
