@@ -138,6 +138,18 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         details
             .extend(found.paths.iter().map(|path| ("sidecar".into(), path.display().to_string())));
         warnings.extend(found.warnings.iter().cloned());
+        // Neighbours repair them, and pixels have others in another shape.
+        let found = match found.n_bad_pixels() {
+            n if n > 0 && sig_shape != header.sig_shape() => {
+                warnings.push(format!(
+                    "the list of bad pixels is for frames of {:?} and not used for sig_shape \
+                     {sig_shape:?}: {n} pixels stay as they are",
+                    header.sig_shape()
+                ));
+                found.without_bad_pixels()
+            }
+            _ => found,
+        };
         corrections = found.corrections(&sig_shape, &mut warnings)?;
     }
     let source = LinearSource::try_new(LinearSpec {

@@ -108,7 +108,7 @@ fn image(what: &str, path: &Path, sig_shape: [usize; 2]) -> Result<NativeArray> 
 
 impl Sidecars {
     /// All that is to be applied to frames of `sig_shape`, which may be another shape for the
-    /// same pixels; `None` if there is nothing.
+    /// same pixels where none of them is bad; `None` if there is nothing.
     ///
     /// # Errors
     /// `InvalidArgument` if an image has values that cannot be used.
@@ -130,6 +130,11 @@ impl Sidecars {
             warnings.push(format!("{}; they are left as they are", error.message()));
         }
         Corrections::try_new(sig_shape, dark, gain, self.excluded, true).map(Some)
+    }
+
+    /// How many pixels of a frame are bad.
+    pub(super) fn n_bad_pixels(&self) -> usize {
+        self.excluded.len()
     }
 
     /// All but the bad pixels.

@@ -141,8 +141,13 @@ fn files_beside_it_bring_corrections() {
     assert_eq!(facts.get(Quantity::AccelerationVoltage), Some(&MetadataValue::Number(200.0)));
     assert_eq!(facts.get(Quantity::FrameTime), Some(&MetadataValue::Number(0.025)));
     let options = |sig_shape| OpenOptions { sig_shape, ..OpenOptions::default() };
-    let reshaped = open_as("seq", &path, &options(Some(vec![30]))).unwrap();
-    assert_eq!(reshaped.corrections().unwrap().sig_shape(), [30]);
+    // Pixels have other neighbours there, which would repair them.
+    let reshaped = || open_as("seq", &path, &options(Some(vec![5, 6]))).unwrap();
+    assert!(reshaped().corrections().is_none());
+    assert!(reshaped().warnings()[0].contains("not used for sig_shape [5, 6]"));
+    write(dir.path(), "scan.dark.mrc", &mrc::bytes(&dark, 0, b"MAP "));
+    assert_eq!(reshaped().corrections().unwrap().sig_shape(), [5, 6]);
+    assert!(reshaped().corrections().unwrap().excluded().is_empty());
     let off = OpenOptions::default().with("enable_corrections", false);
     assert!(open_as("seq", &path, &off).unwrap().corrections().is_none());
 }
