@@ -57,7 +57,7 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     } else {
         find_sidecar(path, &mut warnings)
     };
-    let probe = Probe {
+    let mut probe = Probe {
         depth: sidecar.as_ref().and_then(|(_, sidecar)| sidecar.depth),
         insert_gap: inserts_gap(options),
     };
@@ -73,15 +73,27 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
         let same_stem = path.with_extension("mib");
         let first = || neighbours.first().cloned();
         if same_stem.is_file() { Some(same_stem) } else { first() }.ok_or_else(|| {
+            let hint = match options.is_on(&DISABLE_GLOB) {
+                true => "only a .mib file of the same name is looked for with disable_glob: leave it out",
+                false => "put them into one directory",
+            };
             Error::bad_file("there is no .mib file that belongs to this .hdr file")
                 .with_path(path)
                 .with_format("mib")
-                .with_hint("put them into one directory, or open the .mib file itself")
+                .with_hint(format!("{hint}, or open the .mib file itself"))
         })?
     } else {
         path.to_path_buf()
     };
-    let anchor = probe.open(&anchor_path)?;
+    let mut anchor = probe.open(&anchor_path);
+    let of_another =
+        |(path, _): &(PathBuf, Sidecar)| !probe.has_in_set(path, &anchor_path, &anchor);
+    if !opened_sidecar && probe.depth.is_some() && sidecar.as_ref().is_some_and(of_another) {
+        sidecar = None;
+        probe.depth = None;
+        anchor = probe.open(&anchor_path);
+    }
+    let anchor = anchor?;
     neighbours.retain(|neighbour| *neighbour != anchor_path);
     let files = select(anchor, &neighbours, probe, &mut warnings)?;
     if !opened_sidecar {
@@ -108,6 +120,19 @@ impl Probe {
         let storage = Storage::open(path, Backend::Buffered)?;
         MibFile::try_new(&storage, self.depth, self.insert_gap)
             .map_err(|error| error.with_path(path).with_format("mib"))
+    }
+
+    /// Whether a sidecar can be that of the set of `anchor`: the file of its own name is the anchor, or continues its
+    /// sequence, or is not there.
+    fn has_in_set(self, sidecar: &Path, anchor_path: &Path, anchor: &Result<MibFile>) -> bool {
+        let partner = sidecar.with_extension("mib");
+        partner == anchor_path
+            || !partner.is_file()
+            || anchor.as_ref().is_ok_and(|anchor| {
+                self.open(&partner).is_ok_and(|partner| {
+                    partner.geometry == anchor.geometry && overlap(anchor, &partner).is_none()
+                })
+            })
     }
 }
 

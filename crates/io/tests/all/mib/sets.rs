@@ -219,9 +219,13 @@ fn the_sidecar_of_a_separate_acquisition_is_not_used() {
 fn a_sidecar_without_data_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     sidecar(&dir, "run.hdr", "ScanX:\t4");
-    let error = open(dir.path().join("run.hdr"), &OpenOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BadFile);
-    assert!(error.to_string().contains("no .mib file"), "{error}");
+    let error = |options| open(dir.path().join("run.hdr"), &options).unwrap_err();
+    assert_eq!(error(OpenOptions::default()).kind(), ErrorKind::BadFile);
+    let text = error(OpenOptions::default()).to_string();
+    assert!(text.contains("no .mib file") && text.contains("one directory"), "{text}");
+    write(&dir, &[("run1.mib", 1, 4)]);
+    let text = error(alone()).to_string();
+    assert!(text.contains("disable_glob: leave it out"), "{text}");
 }
 
 #[test]
@@ -241,6 +245,7 @@ fn the_depth_of_raw_frames_may_come_from_the_sidecar() {
     let dir = tempfile::tempdir().unwrap();
     let mode = Mode::raw(12, [4, 64]);
     let frames = mode.noise(2, 5);
+    let open = |path: &Path| open(path, &OpenOptions::default());
     let old: Vec<u8> = String::from_utf8_lossy(&mode.header(1)).replace("MQ1A", "0000").into();
     let mut bytes = Vec::new();
     for frame in &frames {
@@ -248,10 +253,20 @@ fn the_depth_of_raw_frames_may_come_from_the_sidecar() {
         bytes.extend(mode.payload(frame));
     }
     let path = dir.path().join("run.mib");
-    std::fs::write(&path, bytes).unwrap();
-    let error = open(&path, &OpenOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("counter depth"), "{error}");
+    std::fs::write(&path, &bytes).unwrap();
+    let has_no_depth = |path: &Path| {
+        let error = open(path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("counter depth"), "{error}");
+    };
+    has_no_depth(&path);
     sidecar(&dir, "run.hdr", "Counter Depth (number):\t12");
-    assert_eq!(read_all(&open(&path, &OpenOptions::default()).unwrap()), frames.concat());
+    assert_eq!(read_all(&open(&path).unwrap()), frames.concat());
+    // A separate acquisition may have another depth; a file that continues it has the same.
+    let other = dir.path().join("run2.mib");
+    std::fs::write(&other, &bytes).unwrap();
+    has_no_depth(&other);
+    let next: Vec<u8> = String::from_utf8_lossy(&mode.header(3)).replace("MQ1A", "0000").into();
+    std::fs::write(&other, [next, mode.payload(&frames[0])].concat()).unwrap();
+    assert_eq!(read_all(&open(&other).unwrap()), [&frames[..], &frames[..1]].concat().concat());
 }
