@@ -21,7 +21,9 @@ use crate::headers::xml;
 use crate::options;
 use crate::options::OpenOptions;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType};
+use framefold_core::{
+    AxisKind, ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType,
+};
 use sidecar::Sidecar;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,8 +76,10 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut metadata = MetadataList::new();
     if let Some(sidecar) = sidecar {
         details.push(("sidecar".to_owned(), path.display().to_string()));
-        metadata = sidecar.metadata(&suggestion.shape);
+        metadata = sidecar.metadata(&suggestion);
     }
+    let sig_shape = sig_shape(&[EDGE, EDGE], options)?;
+    metadata.lay_out(AxisKind::Sig, &[EDGE, EDGE], &sig_shape);
     let mut warnings: Vec<String> = count.warning(STRIDE).into_iter().collect();
     if options.nav_shape.is_none() {
         warnings.extend(suggestion.warning);
@@ -85,7 +89,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel: 0, stride: STRIDE }],
         pixels: Pixels::Plain { stored },
-        sig_shape: sig_shape(&[EDGE, EDGE], options)?,
+        sig_shape,
         nav_shape: suggestion.shape,
         metadata,
         details,

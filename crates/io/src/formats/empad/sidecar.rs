@@ -38,13 +38,15 @@ pub(super) struct NavSuggestion {
     pub(super) shape: Vec<usize>,
     /// Where the shape comes from, in words.
     pub(super) origin: &'static str,
+    /// Whether it is but a guess from the number of frames.
+    pub(super) guessed: bool,
     pub(super) warning: Option<String>,
 }
 
 impl NavSuggestion {
     pub(super) fn exact(shape: &[u64], origin: &'static str) -> Self {
         let shape = shape.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
-        NavSuggestion { shape, origin, warning: None }
+        NavSuggestion { shape, origin, guessed: false, warning: None }
     }
 }
 
@@ -82,12 +84,13 @@ impl Sidecar {
         })
     }
 
-    /// What it tells of a scan of that shape.
-    pub(super) fn metadata(&self, nav_shape: &[usize]) -> MetadataList {
+    /// What it tells of a scan of that shape: no steps of one that is guessed.
+    pub(super) fn metadata(&self, scan: &NavSuggestion) -> MetadataList {
         let mut facts = self.metadata.clone();
+        let field_of_view = self.field_of_view.filter(|_| !scan.guessed);
         if self.is_series {
             facts.text(Quantity::ScanAxes, "series");
-        } else if let (&[rows, columns], Some([x, y])) = (nav_shape, self.field_of_view) {
+        } else if let (&[rows, columns], Some([x, y])) = (scan.shape.as_slice(), field_of_view) {
             // Positions are as far apart in either direction: it is the longer one that fills the field.
             let longest = rows.max(columns) as f64;
             facts.positive(Quantity::ScanStepX, x / longest * 1e9);
@@ -122,6 +125,7 @@ fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> Nav
     let by_number = |warning| NavSuggestion {
         shape: square_or_line(n_frames),
         origin: "the number of frames",
+        guessed: true,
         warning,
     };
     let Some((shape, origin)) = scans.first() else { return by_number(None) };
@@ -263,11 +267,12 @@ mod tests {
 
     #[test]
     fn steps_follow_from_the_field_of_view() {
-        let steps = |fov: &str, nav_shape: &[usize]| {
+        let steps_of = |fov: &str, scan: NavSuggestion| {
             let text = format!("<iom_measurements>{fov}</iom_measurements>");
-            let facts = sidecar(&text).metadata(nav_shape);
+            let facts = sidecar(&text).metadata(&scan);
             [Quantity::ScanStepY, Quantity::ScanStepX].map(|step| facts.get_number(step))
         };
+        let steps = |fov: &str, shape: &[u64]| steps_of(fov, NavSuggestion::exact(shape, ""));
         let older = "<optics.get_full_scan_field_of_view>[4e-06, 4e-06]\
                      </optics.get_full_scan_field_of_view>";
         let newer = "<full_scan_field_of_view><scale_factor>0.5</scale_factor><x>1e-06</x>\
@@ -282,6 +287,9 @@ mod tests {
         let [y, x] = steps(&oblong, &[64, 32]);
         assert!(about([y, y], 62.5) && about([x, x], 31.25));
         assert_eq!(steps(older, &[16]), [None, None]);
+        let guessed = suggest(&[(vec![3, 4], "")], 16, "");
+        assert_eq!((guessed.shape.as_slice(), guessed.guessed), (&[4, 4][..], true));
+        assert_eq!(steps_of(older, guessed), [None, None]);
         for odd in [
             "",
             "<full_scan_field_of_view/>",

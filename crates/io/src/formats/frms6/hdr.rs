@@ -86,11 +86,11 @@ impl Hdr {
         self.entries.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
     }
 
+    /// Rows that were added up are delivered as many times: a pixel of a frame is one of the camera.
     pub(super) fn metadata(&self) -> MetadataList {
         let mut facts = MetadataList::new();
         let dwell = self.value("dwelltimemicroseconds").and_then(|text| text.parse::<f64>().ok());
         facts.positive(Quantity::FrameTime, dwell.map(|us| us / 1e6));
-        facts.number(Quantity::BinningY, self.binning as f64);
         facts.text(Quantity::Detector, "pnCCD");
         facts
     }
@@ -120,6 +120,7 @@ mod tests {
         assert_eq!((hdr.binning, hdr.scan, hdr.n_frames), (4, Some((2, 3)), Some(6)));
         assert!(is_hdr(TEXT.as_bytes()) && !is_hdr(b"HDR,\t\r\n"));
         assert_eq!(hdr.details(Path::new("a.hdr")).len(), 6);
+        assert_eq!(hdr.metadata().get(Quantity::BinningY), None);
     }
 
     #[test]

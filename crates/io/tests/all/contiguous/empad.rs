@@ -70,6 +70,14 @@ fn the_xml_file_tells_about_the_experiment() {
     }
     let time = MetadataValue::Text("2019-06-06T13:30:00".to_owned());
     assert_eq!(facts.get(Quantity::RecordedAt), Some(&time));
+    let angle = "<iom_measurements><calibrated_diffraction_angle>0.002\
+                 </calibrated_diffraction_angle></iom_measurements>";
+    let path = write(dir.path(), &frames(DType::F32, 6, &[128, 128]), &(scan(2, 3) + angle));
+    for (sig_shape, step) in [(None, Some(2.0)), (Some(vec![64, 256]), None)] {
+        let options = OpenOptions { sig_shape, ..OpenOptions::default() };
+        let dataset = open_as("empad", &path, &options).unwrap();
+        assert_eq!(dataset.metadata().get_number(Quantity::AngleStepX), step);
+    }
 }
 
 #[test]
