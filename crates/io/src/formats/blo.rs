@@ -43,7 +43,7 @@ const ENDIANESS: OptionSpec = OptionSpec::new(
     // The spelling is that of the reference.
     "endianess",
     OptionKind::ByteOrder,
-    "The byte order of a file that does not say so itself",
+    "The byte order, which the header shows by itself: a file of the other one is refused",
 )
 .with_flag("byte-order");
 
