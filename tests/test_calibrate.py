@@ -334,3 +334,24 @@ def test_one_size_of_a_pixel_is_for_rows_and_columns_of_pictures_in_colours(ctx,
     ctx.export_dataset(dataset, tmp_path / "a.zarr")
     copy = ctx.open(tmp_path / "a.zarr").axes[-3:]
     assert {axis.name: (axis.size, axis.scale, axis.unit) for axis in copy} == shown
+
+
+def test_steps_of_colours(ctx, tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    path = tmp_path / "a.tif"
+    options = {"imagej": True, "photometric": "rgb", "resolution": (4, 2)}
+    tifffile.imwrite(path, np.ones((6, 8, 3), "uint8"), metadata={"unit": "nm"}, **options)
+    dataset = ctx.open(path)
+
+    def lines(dataset):
+        return [str(axis) for axis in dataset.axes[dataset.shape.nav.dims :]]
+
+    assert lines(dataset) == ["y: 6 × 0.5 nm", "x: 8 × 0.25 nm", "colour: 3"]
+    # These are those of the last two axes.
+    assert not {"image_step_y", "image_step_x"} & set(dataset.metadata)
+    cropped = dataset.pipe("crop :,2:8,1:3")
+    assert lines(cropped)[1:] == ["x: 6 × 0.25 nm, from 0.5 nm", "colour: 2"]
+    assert lines(ctx.open(path, sig_shape=(48, 3))) == ["y: 48", "colour: 3"]
+    assert lines(ctx.open(path, sig_shape=(6, 24))) == ["y: 6", "x: 24"]
+    with pytest.raises(ff.exceptions.FramefoldError, match="last axis is 'colour'"):
+        ctx.open(path, flip="x")

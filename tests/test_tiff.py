@@ -399,34 +399,12 @@ def test_what_is_behind_a_page_is_no_frame(ctx, tmp_path):
     dataset = ctx.open(path)
     assert tuple(dataset.shape) == (5, 2, 2)
     assert dataset.valid_mask.tolist() == [True] + [False] * 4
-    assert dataset[0].tobytes() == b"abcd"
     assert "promises 5 frames, but only 1" in dataset.warnings[0]
     for n in (2**40, 2**64 - 1):
         one_page(path, n)
         dataset = ctx.load("tiff", [path, path])
         assert tuple(dataset.shape) == (2, 2, 2)
         assert f"promises {n} frames, but only 1 are there: so many are not" in dataset.warnings[0]
-
-
-def test_steps_of_colours(ctx, tmp_path):
-    path = tmp_path / "a.tif"
-    options = {"imagej": True, "photometric": "rgb", "resolution": (4, 2)}
-    write(path, pixels((6, 8, 3), "uint8"), metadata={"unit": "nm"}, **options)
-    dataset = ctx.open(path)
-    assert shown(dataset)[-3:] == ["y: 6 × 0.5 nm", "x: 8 × 0.25 nm", "colour: 3"]
-    # These are those of the last two axes.
-    assert not {"image_step_y", "image_step_x"} & set(dataset.metadata)
-    assert shown(dataset.pipe("crop :,2:8,1:3"))[-2:] == [
-        "x: 6 × 0.25 nm, from 0.5 nm",
-        "colour: 2",
-    ]
-    for sig_shape, axes in [
-        ((48, 3), ["y: 48", "colour: 3"]),
-        ((6, 24), ["y: 6", "x: 24"]),
-    ]:
-        assert shown(ctx.open(path, sig_shape=sig_shape))[-2:] == axes
-    with pytest.raises(FramefoldError, match="last axis is 'colour' cannot be turned"):
-        ctx.open(path, flip="x")
 
 
 @pytest.mark.parametrize(
