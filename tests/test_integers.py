@@ -125,6 +125,11 @@ def test_numbers_of_workers(executor, option, value):
     refused(lambda: ff.Context.make_with(executor, **{option: value}), option + "|n_workers|n_thr")
 
 
+@pytest.mark.parametrize("executor", ["threads", "processes", "auto", "dask"])
+def test_truth_values_are_no_numbers_of_workers(executor):
+    refused(lambda: ff.Context.make_with(executor, cpus=True), "cpus=True")
+
+
 @pytest.mark.parametrize("value", [2**70, -(2**70), 2**63, 1e300, float("nan"), "x", [1, 2]])
 @pytest.mark.parametrize(
     ("analysis", "name"),

@@ -90,6 +90,6 @@ def _cluster_spec(
 
 
 def _count(cpus: int | Iterable[int] | None) -> int | None:
-    if cpus is None or isinstance(cpus, int):
-        return cpus
+    if cpus is None:
+        return None
     return len(list(cpus)) if isinstance(cpus, Iterable) else whole("cpus", cpus)
