@@ -155,6 +155,31 @@ def test_files_count_from_the_smallest_number(tmp_path, first):
     assert dataset.valid_mask.tolist() == [True] * 2 + [False] * 2 + [True] * 2
 
 
+@pytest.mark.parametrize("lengths", [(1, 3, 2), (3, 1, 2), (1, None, 3), (None, 1, 3)])
+@odd("files of the set are not there", "positions have no data")
+def test_files_of_several_lengths_follow_each_other(tmp_path, lengths):
+    frames = values((6, 5, 6), "u2")
+    rest, expected = list(frames), []
+    with h5py.File(tmp_path / "s_master.h5", "w") as master:
+        for number, length in enumerate(lengths, 1):
+            name = f"s_data_{number:06}.h5"
+            master[f"entry/data/data_{number:06}"] = h5py.ExternalLink(name, "x")
+            if length is None:
+                expected += [None] * 3  # as many as in the longest
+                continue
+            part, rest = rest[:length], rest[length:]
+            expected += part
+            with h5py.File(tmp_path / name, "w") as file:
+                file["x"] = np.stack(part)
+    ctx = ff.Context()
+    dataset = ctx.open(tmp_path / "s_master.h5", nav_shape=(len(expected),))
+    there = [frame is not None for frame in expected]
+    assert dataset.valid_mask.tolist() == there
+    found = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
+    sums = [np.nan if frame is None else frame.sum() for frame in expected]
+    np.testing.assert_array_equal(found, sums)
+
+
 MASKS = ["detectorSpecific/pixel_mask", "pixel_mask", "threshold_1_channel/pixel_mask"]
 
 

@@ -299,16 +299,19 @@ fn places(
     counts_images: bool,
 ) -> Result<Vec<std::ops::Range<u64>>> {
     let too_many = || Error::bad_file("there are too many frames");
+    let lens_of = |array: &Array| -> Vec<usize> {
+        nav_axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect()
+    };
+    let n_frames_of = |array: &Array| checked_product(&lens_of(array)).ok_or_else(too_many);
+    // One that is missing is taken to be as long as the longest.
+    let longest = arrays.iter().map(n_frames_of).try_fold(0, |most, n| n.map(|n| n.max(most)))?;
     let mut frames: Vec<std::ops::Range<u64>> = vec![];
-    let mut longest = 0;
+    let mut next = smallest;
     for (array, (number, low)) in arrays.iter().zip(numbers) {
-        let lens: Vec<usize> =
-            nav_axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect();
-        let n_frames = checked_product(&lens).ok_or_else(too_many)?;
-        longest = longest.max(n_frames);
+        let (lens, n_frames) = (lens_of(array), n_frames_of(array)?);
         let end = frames.last().map_or(0, |last| last.end);
-        let in_place =
-            number.and_then(|number| number.checked_sub(smallest?)?.checked_mul(longest));
+        let missing = number.and_then(|number| number.checked_sub(next?)).unwrap_or(0);
+        next = number.and_then(|number| number.checked_add(1));
         // The number of the first image, from 1 on, where the frames are those of images.
         let low = low.filter(|low| counts_images && number.is_some() && *low >= 1.0 && *low < 9e15);
         let start = match low {
@@ -317,7 +320,10 @@ fn places(
                     lens.first().and_then(|&n| n_frames.checked_div(u64::try_from(n).ok()?));
                 (low as u64 - 1).checked_mul(of_image.unwrap_or(0)).ok_or_else(too_many)?
             }
-            None => in_place.unwrap_or(end).max(end),
+            None => missing
+                .checked_mul(longest)
+                .and_then(|n| end.checked_add(n))
+                .ok_or_else(too_many)?,
         };
         if start < end {
             return Err(array.owner.locate(Error::bad_file(format!(
