@@ -1,5 +1,7 @@
 """Compiled functions: what they compute is what the interpreter computes, on all executors."""
 
+from enum import StrEnum
+
 import numpy as np
 import pytest
 from compiled_cases import both, cache, dataset, results  # noqa: F401
@@ -144,6 +146,12 @@ class Aux(Native):
             self.results.row[i] = self.params.shift[i] + self.params.pair[0]
         if self.params.nothing is None:
             self.results.row[0] += self.params.pair[1]
+        if self.params.texts[0] == "fine" and self.params.texts[1] == "it's":
+            self.results.row[1] += 1
+
+
+class Grain(StrEnum):
+    FINE = "fine"
 
 
 def aux_params():
@@ -156,6 +164,7 @@ def aux_params():
         "single": ff.UDF.aux_data(np.arange(4.0), "single", (4,), "float64"),
         "pair": (3, 0.5),
         "nothing": None,
+        "texts": (Grain.FINE, np.str_("it's")),
         "unused": ["anything", object()],
     }
 

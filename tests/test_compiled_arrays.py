@@ -124,6 +124,10 @@ def test_operands_that_are_a_part_of_the_result(ctx, line, options):
     both(ctx, DATA, case(line, options), params=parameters)
 
 
+def test_an_output_in_a_tuple_with_numbers(ctx):
+    both(ctx, DATA, case("a = (4.0, 5.0, x); np.add(*a)"))
+
+
 def test_read_only_operands_that_are_a_part_of_the_result(ctx):
     line = "f = frame.astype(np.float64); f -= np.broadcast_to(f[0], f.shape)"
     with pytest.raises(ValueError, match="make a copy of it before"):
@@ -235,6 +239,20 @@ def test_isclose(ctx):
     numbers[1:3, 1] = np.nan, np.inf
     params = {"numbers": numbers, "ints": np.array([[1, 255, 3]], "uint8")}
     both(ctx, DATA, Close, params=lambda: params)
+
+
+def test_isclose_of_unsigned_numbers(ctx):
+    class Close(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, u, n = self.results.x, frame.astype(np.uint8), self.params.n
+            x[0] = np.isclose(u, n, atol=50.0).sum()
+            x[1] = np.allclose(n, u[:2], 0.0, 255.0)
+            close = self.xp.isclose(frame, frame[:1] + 7, atol=3.0)
+            close |= frame == 3
+            x[2] = close.sum()
+
+    both(ctx, DATA, Close, params=lambda: {"n": np.uint8(60)})
 
 
 @numba.vectorize

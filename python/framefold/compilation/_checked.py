@@ -3,7 +3,8 @@
 Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read what they have
 written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
 any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
-the numbers, and its ``np.isclose`` of arrays writes behind its result. This module imports Numba.
+the numbers, and its ``np.isclose`` of arrays writes behind its result, and of unsigned numbers has
+differences that wrap. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, make_array
 from numba.np.ufunc.dufunc import DUFunc
 
+from framefold.common import _foreign
 from framefold.compilation._readonly import KeepReadOnly
 from framefold.compilation.marks import compiled
 
@@ -255,12 +257,22 @@ def _isneginf(x: Any, out: Any) -> Any:
 
 @compiled
 def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
-    x, y = np.asarray(a) * 1.0, np.asarray(b) * 1.0  # differences of unsigned integers wrap
-    near = np.logical_and(np.abs(x - y) <= atol + rtol * np.abs(y), np.isfinite(y))
-    both_nan = np.logical_and(np.isnan(x), np.isnan(y))
-    return np.logical_or(np.logical_or(near, x == y), np.logical_and(both_nan, equal_nan))
+    # As floats, since differences of unsigned integers wrap; as one expression, one loop.
+    return (
+        (np.abs(a * 1.0 - b * 1.0) <= atol + rtol * np.abs(b * 1.0)) & np.isfinite(b * 1.0)
+        | (a * 1.0 == b * 1.0)
+        | np.isnan(a * 1.0) & np.isnan(b * 1.0) & equal_nan
+    )
 
 
+@compiled
+def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    return np.all(_isclose(np.asarray(a), np.asarray(b), rtol, atol, equal_nan))
+
+
+#: What is taken for functions of NumPy's wherever they are named.
+REPLACED = {np.isclose: _isclose, np.allclose: _allclose}
+NAMES = frozenset(each.__name__ for each in REPLACED)
 #: NumPy's functions with an output that Numba writes in Python, and how many arguments that makes.
 WITH_OUTPUT = {np.outer: (_outer, 3), np.isposinf: (_isposinf, 2), np.isneginf: (_isneginf, 2)}
 
@@ -270,6 +282,42 @@ class CheckArrays(KeepReadOnly):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
 
     _name = "framefold_check_arrays"
+
+    def run_pass(self, state: Any) -> bool:
+        """Find the types, of other functions where those of NumPy's are replaced.
+
+        This is before types are found, as what Numba's functions return is of other types.
+        """
+        for block in state.func_ir.blocks.values():
+            for index, statement in enumerate(block.body):
+                if isinstance(statement, ir.Assign):
+                    other = self._other(state.func_ir, statement.value)
+                    if other is not None:
+                        loc = statement.loc
+                        value = ir.Global(other.__name__, other, loc)
+                        block.body[index] = ir.Assign(value, statement.target, loc)
+                        _foreign.define(state.func_ir, statement.target.name, value)
+        return bool(super().run_pass(state))
+
+    def _other(self, function: Any, value: Any) -> Any:
+        """What to take for a function of NumPy's, also of ``self.xp``; None for all else."""
+        if isinstance(value, ir.Global | ir.FreeVar):
+            found = value.value
+        elif isinstance(value, ir.Expr) and value.op == "getattr" and value.attr in NAMES:
+            owner = self._definition(function, value.value)
+            own = isinstance(owner, ir.Expr) and owner.op == "getattr" and owner.attr == "xp"
+            module = np if own else getattr(owner, "value", None)
+            found = getattr(np, value.attr) if module is np else None
+        else:
+            return None
+        return next((other for this, other in REPLACED.items() if this is found), None)
+
+    def _definition(self, function: Any, variable: Any) -> Any:
+        """The one value of a variable; None if there are several, or none is known."""
+        try:
+            return function.get_definition(variable)
+        except KeyError:
+            return None
 
     def checks_shapes(self, state: Any) -> bool:
         """Whether shapes are checked, and not only what overlaps."""
@@ -297,7 +345,6 @@ class CheckArrays(KeepReadOnly):
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
             made = self._median(state, statement, new)
-            made = made or self._isclose(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
@@ -312,15 +359,6 @@ class CheckArrays(KeepReadOnly):
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
-
-    def _isclose(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
-        """What to call in the place of a comparison of arrays."""
-        value, loc = statement.value, statement.loc
-        called, kinds = self._call(state, statement)
-        if called is not np.isclose or sum(bool(_array(kind)) for kind in kinds) < 2:
-            return None
-        other = new(ir.Global(_isclose.__name__, _isclose, loc))
-        return ir.Expr.call(other, value.args, value.kws, loc, value.vararg)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""
@@ -400,7 +438,7 @@ class CheckArrays(KeepReadOnly):
             given.append(new(ir.Expr.static_getitem(value.vararg, index, None, loc)))
         step = -1 if in_place else 1  # outputs are last
         made = self._fitting(state, given[::step], kinds[::step], n_in, new)[::step]
-        return None if made == given else ir.Expr.call(value.func, made, (), loc)
+        return None if made == list(value.args) else ir.Expr.call(value.func, made, (), loc)
 
     def _fitting(
         self, state: Any, given: list[Any], kinds: Any, n_in: int, new: Callable[[Any], Any]
@@ -432,10 +470,7 @@ class CheckArrays(KeepReadOnly):
 
     def _is_new(self, state: Any, variable: Any) -> bool:
         """Whether an array was made by an operator, so that it is part of no other."""
-        try:
-            found = state.func_ir.get_definition(variable)
-        except KeyError:
-            return False
+        found = self._definition(state.func_ir, variable)
         return isinstance(found, ir.Expr) and found.op in ("binop", "unary")
 
     def _index(self, state: Any, array: Any, access: Any, new: Callable[[Any], Any]) -> Any:

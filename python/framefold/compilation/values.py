@@ -83,7 +83,7 @@ class Block:
         if value is None:
             return Spec("none")
         if isinstance(value, str):
-            return Spec("text", text=value)
+            return Spec("text", text=str.__str__(value))  # of a subclass, too: its repr is code
         if isinstance(value, bool | int | float | complex | np.generic):
             return self._number(value)
         if isinstance(value, np.ndarray) and type(value) is np.ndarray:
