@@ -255,6 +255,36 @@ def test_isclose_of_unsigned_numbers(ctx):
     both(ctx, DATA, Close, params=lambda: {"n": np.uint8(60)})
 
 
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[:] = np.floor_divide(self.params.q, 0.1)",
+        "x[0] = np.floor_divide(1.0, 0.1); x[1] = np.floor_divide(1.0, 0.0)",
+        "x[:] = self.params.q; x //= 0.1",
+        "x[:] = 1; x[1:] //= x[:-1] * 0.1",
+        "a = (self.params.q, 0.1, x); np.floor_divide(*a)",
+        "q, r = np.divmod(self.params.q, 0.1); x[:] = q + r",
+        "f = frame.copy(); f //= 2; x[:] = f[1]; np.floor_divide(frame[0], 2, f[0])",
+    ],
+)
+def test_quotients_that_are_rounded_down(ctx, line):
+    params = {"q": np.array([1.0, 0.5, -1.0, 0.3, np.inf, 7.0, -0.0])}
+    both(ctx, DATA, case(line), params=lambda: params)
+
+
+def test_clip_of_integers_with_other_bounds(ctx):
+    class Clipped(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, c = self.results.x, frame.clip(3.5, 5.5)
+            x[0], x[1] = c[0, 0], c[1, 6]
+            x[2] = np.clip(frame, a_max=2.5, a_min=None)[0, 4]
+            x[3] = np.clip(frame, 1, 3)[0, 0]
+
+    both(ctx, DATA, Clipped)
+
+
 @numba.vectorize
 def largest(a, b):
     return max(a, b)

@@ -4,7 +4,8 @@ Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read
 written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
 any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
 the numbers, and its ``np.isclose`` of arrays writes behind its result, and of unsigned numbers has
-differences that wrap. This module imports Numba.
+differences that wrap; its ``np.floor_divide`` rounds before it rounds down, and its ``np.clip`` of
+integers rounds bounds. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -50,10 +51,19 @@ IN_PLACE = (
 )
 
 
+#: Quotients that are rounded down, as functions.
+QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
+
+
 def _array(found: Any) -> Any:
     """The type of an array that there is, or may be; None if it is none."""
     found = found.type if isinstance(found, nt.Optional) else found
     return found if isinstance(found, nt.Array) else None
+
+
+def _is_float(found: Any) -> bool:
+    """Whether it is a floating-point number, or an array of them."""
+    return isinstance(getattr(_array(found), "dtype", found), nt.Float)
 
 
 @intrinsic
@@ -222,6 +232,18 @@ def nan_if_any(array: Any, median: Any) -> Any:
     return median * np.nan if np.isnan(array).any() else median
 
 
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def floor_quotient(a: Any, b: Any) -> Any:
+    """A quotient that is rounded down by its remainder: 1.0 by 0.1 is 9."""
+    return a // b
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def floats(array: Any) -> Any:
+    """Integers as floating-point numbers."""
+    return array * 1.0
+
+
 #: NumPy's functions that take indices, and how Numba calls their arguments: what is indexed, the
 #: indices, and the axis.
 BY_INDEX = {
@@ -341,13 +363,17 @@ class CheckArrays(KeepReadOnly):
             given = [value.rhs, value.lhs]
             kinds = [state.typemap[each.name] for each in given]
             rhs, lhs = self._fitting(state, given, kinds, 1, new)
-            if rhs is not value.rhs:
+            if value.fn is operator.ifloordiv and _array(kinds[1]) and any(map(_is_float, kinds)):
+                made = self._copied(self._quotient((lhs, rhs), new, loc), lhs, new, loc)
+            elif rhs is not value.rhs:
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "call":
             made = self._median(state, statement, new)
+            made = made or self._clip(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
+            made = self._call_of_quotient(state, statement, made, new)
         return made and ir.Assign(made, statement.target, loc)
 
     def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
@@ -359,6 +385,47 @@ class CheckArrays(KeepReadOnly):
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
+
+    def _call_of_quotient(
+        self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
+    ) -> Any:
+        """What to call in the place of a quotient of floating-point numbers, or of ``made``."""
+        called, kinds = self._call(state, statement)
+        if called not in QUOTIENTS or not any(map(_is_float, kinds)):
+            return made
+        value, loc = statement.value, statement.loc
+        names = ("a", "b", "out", "remainder")
+        a, b, *outs = made.args if made else self._given(state, value, names, new).values()
+        if called is operator.ifloordiv and _array(kinds[0]):
+            outs = [a]
+        quotient = self._quotient((a, b), new, loc)
+        if called is not np.divmod:
+            return self._copied(quotient, outs[0], new, loc) if outs else quotient
+        remainder = new(ir.Global("remainder", np.remainder, loc))
+        rest = new(ir.Expr.call(remainder, (a, b, *outs[1:]), (), loc))
+        first = self._copied(quotient, outs[0], new, loc) if outs else quotient
+        return ir.Expr.build_tuple([new(first), rest], loc)
+
+    def _quotient(self, operands: Any, new: Callable[[Any], Any], loc: Any) -> Any:
+        function = new(ir.Global("floor_quotient", floor_quotient, loc))
+        return ir.Expr.call(function, operands, (), loc)
+
+    def _copied(self, value: Any, out: Any, new: Callable[[Any], Any], loc: Any) -> Any:
+        """A value that is written into an output, as functions of NumPy's write into theirs."""
+        function = new(ir.Global("positive", np.positive, loc))
+        return ir.Expr.call(function, (new(value), out), (), loc)
+
+    def _clip(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call in the place of ``np.clip`` of integers with bounds that are none."""
+        called, kinds = self._call(state, statement)
+        function = METHODS.get(called, called)
+        if function is not np.clip or _is_float(kinds[0]) or not any(map(_is_float, kinds[1:3])):
+            return None
+        loc = statement.loc
+        given = self._given(state, statement.value, BY_OUTPUT[np.clip], new)
+        name = new(ir.Global("floats", floats, loc))
+        given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
+        return self._by_name(function, given, new, loc)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""
