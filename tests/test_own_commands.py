@@ -15,20 +15,23 @@ import framefold as ff
 from framefold import _own_commands, cli
 
 
-def test_lists_with_files_of_functions(run, tmp_path, request):
+def test_lists_with_files_of_functions(run, tmp_path, request, capfd):
     name = f"own_{abs(hash(request.node.name))}"
     (tmp_path / "with,comma.py").write_text((tmp_path / f"{name}.py").read_text())
     for what, expected in {
         "mine.py:total,com": {"total", "com"},
         "com,mine.py:total,sum": {"total", "com", "sum"},
         "with,comma.py:total": {"total"},
-        "ring 1,inf,mine.py:total,ring 0.5,Infinity -b intensity": {"total", "ring"},
+        "ring 1,2,mine.py:total,ring 0.5,1.5 -b intensity": {"total", "ring"},
     }.items():
         assert run(f"'{what}' a.npy -o out/{{reduction}}.npy -q") == 0, what
         written = list((tmp_path / "out").iterdir())
         assert {path.stem.partition("-")[0] for path in written} == expected
         for path in written:
             path.unlink()
+    for number in ("inf", "Infinity"):  # a number of the ring, and no reduction of the list
+        assert run(f"'ring 1,{number},mine.py:total' a.npy -o out/{{reduction}}.npy") == 2
+        assert f"in 'ring 1,{number}'" in capfd.readouterr().err
 
 
 def test_what_names_a_function_is_told_from_files_and_values():

@@ -74,8 +74,9 @@ if (wanted.what === "coarse") {
             const { gen } = viewer.counts().paints.filter(({ pane }) => pane === "scan").at(-1);
             if (gen !== last && window.taken.length < 12) {
                 const { width, height, data } = viewer.pixels("scan");
-                const rgba = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
-                window.taken.push({ gen, width, height, rgba, state: JSON.parse(viewer.state()) });
+                let text = "";
+                for (let i = 0; i < data.length; i += 8192) text += String.fromCharCode(...data.subarray(i, i + 8192));
+                window.taken.push({ gen, width, height, rgba: btoa(text), state: JSON.parse(viewer.state()) });
             }
             last = gen;
             requestAnimationFrame(look);
