@@ -130,7 +130,7 @@ fn is_nan(bytes: &[u8]) -> bool {
 #[test]
 fn large_frames_are_written_in_bands() {
     // A piece of 32 MiB holds a part of each of these frames.
-    let frames = NativeArray::zeros(DType::U16, &[3, 3000, 4000]);
+    let frames = NativeArray::zeros(DType::U16, &[3, 2500, 2600]);
     let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
     let source = Dataset::try_new(Arc::new(source), None, 0).unwrap();
     let folder = tempfile::tempdir().unwrap();
