@@ -46,28 +46,36 @@ class Slow(UDF):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
-        sys.stdout.write(f"working {os.getpid()}\\n")
+        stuck = how == "stuck" or how == "one stuck" and self.meta.slice.origin[0] == 0
+        sys.stdout.write(f"{'stuck' if stuck else how}: {os.getpid()}\\n")
         sys.stdout.flush()
-        if how == "stuck":
+        if stuck:
             ctypes.PyDLL(None).sleep(1000)
         time.sleep(0.02)
 
-how = sys.argv[1]
 ctx = %s
 dataset = ctx.load("memory", data=np.zeros((10_000, 8, 8), dtype=np.float32), num_partitions=1000)
-steps = ctx.run_udf_iter(dataset=dataset, udf=Slow())
-if how == "exit":
-    next(steps)
-    sys.exit(7)
-try:
-    for _ in steps:
-        pass
-except KeyboardInterrupt:
-    how = ""
-    small = ctx.load("memory", data=np.zeros((4, 8, 8), dtype=np.float32))
-    print("next run:", ctx.run_udf(dataset=small, udf=Slow())["x"].data.shape)
-    ctx.close()
+small = ctx.load("memory", data=np.zeros((4, 8, 8), dtype=np.float32))
+for how in sys.argv[1:]:
+    try:
+        for _ in ctx.run_udf_iter(dataset=dataset, udf=Slow()):
+            if how == "exit":
+                sys.exit(7)
+    except KeyboardInterrupt:
+        how = "small"
+        shape = ctx.run_udf(dataset=small, udf=Slow())["x"].data.shape
+        print("next run:", shape, flush=True)
+ctx.close()
 """
+
+
+def said(process, what):
+    """What a script, or one of its workers, says next of something."""
+    for line in process.stdout:
+        before, _, rest = line.strip().partition(": ")
+        if before == what:
+            return rest
+    raise AssertionError((what, process.communicate(timeout=20)))
 
 
 class Scripts:
@@ -102,13 +110,13 @@ class Scripts:
 
     @pytest.fixture
     def started(self, subject):
-        """A script that is at work, and the process that works."""
+        """A script that is at work."""
         subject.lacks("script")
         processes = []
 
-        def start(how):
+        def start(*hows):
             process = subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(ENDING % subject.script), how],
+                [sys.executable, "-c", textwrap.dedent(ENDING % subject.script), *hows],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -116,39 +124,42 @@ class Scripts:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             processes.append(process)
-            line = process.stdout.readline()
-            assert line.startswith("working"), process.communicate(timeout=20)
-            return process, int(line.split()[1])
+            return process
 
         yield start
         for process in processes:
             process.kill()
             process.wait()
 
-    @pytest.mark.parametrize("how", ["python", "stuck"])
-    def test_ctrl_c_in_a_script(self, started, how):
-        process, worker = started(how)
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=40)
+    def test_ctrl_c_in_a_script(self, started):
+        process = started("python", "stuck")
+        workers = []
+        for how in ("python", "stuck"):
+            workers.append(said(process, how))
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert said(process, "next run") == "(4,)"
+            assert time.monotonic() - begin < 30
+        _, err = process.communicate(timeout=40)
         assert process.returncode == 0, err
-        assert "next run: (4,)" in out
         assert "Traceback" not in err
         assert time.monotonic() - begin < 30
-        assert gone([worker])
+        assert gone(map(int, workers))
 
-    @pytest.mark.parametrize("how", ["python", "stuck"])
-    def test_the_main_process_dies(self, started, how):
-        process, worker = started(how)
+    def test_the_main_process_dies(self, started):
+        process = started("one stuck")
+        # One of its workers never returns, and the other one runs Python.
+        workers = said(process, "stuck"), said(process, "one stuck")
         process.kill()
         # Workers have the pipe, too: it ends when they do.
         process.communicate(timeout=40)
-        assert gone([worker])
+        assert gone(map(int, workers))
 
     def test_the_interpreter_ends_in_the_middle(self, started, subject):
-        process, worker = started("exit")
+        process = started("exit")
+        worker = said(process, "exit")
         _, err = process.communicate(timeout=40)
         assert process.returncode == 7, err
         assert "Traceback" not in err
         assert err == "" or subject.forgotten is not None
-        assert gone([worker])
+        assert gone([int(worker)])
