@@ -27,6 +27,8 @@ PRELUDE = """
     def say(what):
         os.write(1, f"{what}\\n".encode())
 
+    stage = None
+
     class Slow(UDF):
         # Takes minutes in all.
         def get_result_buffers(self):
@@ -34,12 +36,12 @@ PRELUDE = """
 
         def process_frame(self, frame):
             if stage == "run":
-                say(f"now {os.getpid()}")
+                say("now: run")
             time.sleep(0.02)
 
         def merge(self, dest, src):
             if stage == "merge":
-                say(f"now {os.getpid()}")
+                say("now: merge")
                 # A signal that comes just before a sleep does not end it.
                 for _ in range(5000):
                     time.sleep(0.02)
@@ -52,16 +54,17 @@ PRELUDE = """
         def process_frame(self, frame):
             self.results.x[:] = 1
 
-    stage = sys.argv[2]
-
     def begin(executor):
         ctx = ff.Context.make_with(executor, cpus=2)
         data = np.zeros((10_000, 8, 8), dtype=np.float32)
         return ctx, ctx.load("memory", data=data, num_partitions=1000)
 
-    def finish(ctx):
+    def check(ctx):
         small = ctx.load("memory", data=np.zeros((40, 8, 8), dtype=np.float32))
         assert ctx.run_udf(small, Quick())["x"].data.sum() == 40
+
+    def finish(ctx):
+        check(ctx)
         workers = getattr(ctx.executor, "worker_ids", [])
         ctx.close()
         threads = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
@@ -70,13 +73,15 @@ PRELUDE = """
 
 INTERRUPTED = """
     ctx, dataset = begin(sys.argv[1])
-    try:
-        if stage == "start-up":
-            # In the middle of whatever comes first.
-            threading.Timer(float(sys.argv[3]), os.kill, (os.getpid(), signal.SIGINT)).start()
-        ctx.run_udf(dataset, Slow())
-    except KeyboardInterrupt:
-        say("interrupted")
+    for stage in sys.argv[2].split():
+        try:
+            if stage == "start-up":
+                # In the middle of whatever comes first.
+                threading.Timer(float(sys.argv[3]), os.kill, (os.getpid(), signal.SIGINT)).start()
+            ctx.run_udf(dataset, Slow())
+        except KeyboardInterrupt:
+            say(f"interrupted: {stage}")
+        check(ctx)
     finish(ctx)
 """
 
@@ -106,22 +111,28 @@ def finished(process):
     return out
 
 
+def wait_for(process, line):
+    """Read what a script says until it says this."""
+    if line not in map(str.strip, process.stdout):
+        raise AssertionError((line, process.communicate(timeout=20)))
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("stage", ["run", "merge"])
-def test_ctrl_c(executor, stage):
+def test_ctrl_c(executor):
     names = shm()
-    process = start(INTERRUPTED, executor, stage)
+    process = start(INTERRUPTED, executor, "run merge")
     try:
-        line = process.stdout.readline()
-        assert line.startswith("now"), process.communicate(timeout=20)
+        wait_for(process, "now: run")
         process.send_signal(signal.SIGINT)
-        if stage == "merge":  # the first one waits for its end
-            time.sleep(0.5)
-            process.send_signal(signal.SIGINT)
+        wait_for(process, "interrupted: run")
+        wait_for(process, "now: merge")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # this one waits for the end of the merge
+        process.send_signal(signal.SIGINT)
     except BaseException:
         process.kill()
         raise
-    assert "interrupted" in finished(process)
+    assert "interrupted: merge" in finished(process)
     assert eventually(lambda: shm() <= names)
 
 
@@ -129,76 +140,66 @@ def test_ctrl_c(executor, stage):
 @pytest.mark.parametrize("seconds", [0.002, 0.01, 0.1, 0.3])
 def test_ctrl_c_during_start_up(executor, seconds):
     names = shm()
-    assert "interrupted" in finished(start(INTERRUPTED, executor, "start-up", seconds))
+    assert "interrupted: start-up" in finished(start(INTERRUPTED, executor, "start-up", seconds))
     assert eventually(lambda: shm() <= names)
 
 
 FORKED = """
-    ctx, dataset = begin(sys.argv[1])
-    small = ctx.load("memory", data=np.zeros((40, 8, 8), dtype=np.float32), num_partitions=10)
-    ctx.run_udf(small, [Quick(), ff.SumUDF()])
-
-    def in_fork():
-        ctx.run_udf(small, [Quick(), ff.SumUDF()])
-        ctx.close()
-
-    if stage == "os.fork":
+    def in_fork(run):
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                in_fork()
+                run()
                 status = 0
             finally:
                 os._exit(status)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    else:
-        import multiprocessing
+        return child
 
-        process = multiprocessing.get_context("fork").Process(target=in_fork)
-        process.start()
-        process.join()
-        status = process.exitcode
-    assert status == 0
-    finish(ctx)
-"""
+    def ended(child):
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
+    def again():
+        ctx.run_udf(small, [Quick(), ff.SumUDF()])
+        ctx.close()
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("how", ["os.fork", "multiprocessing"])
-def test_a_run_in_a_fork(executor, how):
-    names = shm()
-    finished(start(FORKED, executor, how))
-    assert eventually(lambda: shm() <= names)
+    def with_another():
+        other = ff.Context.make_with(sys.argv[1], cpus=2)
+        check(other)
+        other.close()
 
-
-FORKED_DURING_A_RUN = """
     ctx, dataset = begin(sys.argv[1])
+    small = ctx.load("memory", data=np.zeros((40, 8, 8), dtype=np.float32), num_partitions=10)
+    ctx.run_udf(small, [Quick(), ff.SumUDF()])
+
+    assert ended(in_fork(again)) == 0
+    say("os.fork")
+
+    import multiprocessing
+
+    process = multiprocessing.get_context("fork").Process(target=again)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    say("multiprocessing")
+
     steps = ctx.run_udf_iter(dataset, Slow())
     next(steps)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            other = ff.Context.make_with(sys.argv[1], cpus=2)
-            small = other.load("memory", data=np.zeros((40, 8, 8), dtype=np.float32))
-            assert other.run_udf(small, Quick())["x"].data.sum() == 40
-            other.close()
-            status = 0
-        finally:
-            os._exit(status)
+    child = in_fork(with_another)
     next(steps)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ended(child) == 0
     next(steps)
     steps.close()
+    say("during a run")
     finish(ctx)
 """
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_fork_during_a_run(executor):
+def test_runs_in_forks(executor):
     names = shm()
-    finished(start(FORKED_DURING_A_RUN, executor, "fork"))
+    said = finished(start(FORKED, executor)).splitlines()
+    assert said[:-1] == ["os.fork", "multiprocessing", "during a run"]
     assert eventually(lambda: shm() <= names)
 
 
@@ -220,7 +221,7 @@ ON_A_THREAD = """
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_run_on_a_thread(executor):
-    finished(start(ON_A_THREAD, executor, "thread"))
+    finished(start(ON_A_THREAD, executor))
 
 
 NOTEBOOK = """
@@ -236,8 +237,13 @@ class Slow(ff.UDF):
         time.sleep(self.meta.slice is not None and seconds)
         self.results.x[:] = frame.sum()
 
+contexts = []
+"""
+
+BEGUN = """
 seconds = 0.02
 ctx = ff.Context.make_with(NAME, cpus=2)
+contexts.append(ctx)  # with its workers, for as long as the notebook is open
 data = np.ones((10_000, 8, 8), dtype=np.float32)
 dataset = ctx.load("memory", data=data, num_partitions=1000)
 steps = ctx.run_udf_iter(dataset, Slow())
@@ -246,52 +252,71 @@ print("begun")
 """
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_interrupting_a_notebook(executor):
+class Notebook:
+    """A kernel that executes cells."""
+
+    def __init__(self, manager, client):
+        self.manager, self.client = manager, client
+        self.workers = []
+
+    def run(self, code, interrupt=False):
+        """What a cell prints, and the error that it ends with."""
+        request = self.client.execute(code)
+        printed, failed, complaint = "", None, ""
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "stream" and content["name"] == "stderr":
+                complaint += content["text"]
+            elif message["msg_type"] == "stream":
+                printed += content["text"]
+                if interrupt and "now" in printed:
+                    interrupt = False
+                    self.manager.interrupt_kernel()
+            elif message["msg_type"] == "error":
+                failed = content["ename"]
+            elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+                # What was interrupted in an import, IPython prints as it is.
+                if failed is None and "KeyboardInterrupt" in complaint.splitlines():
+                    failed = "KeyboardInterrupt"
+                return printed, failed
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """One for all executors, whose kernel is killed in the end."""
     jupyter_client = pytest.importorskip("jupyter_client")
     pytest.importorskip("ipykernel")
     manager, client = jupyter_client.manager.start_new_kernel(
         kernel_name="python3", extra_arguments=["--Application.log_level=50"]
     )
+    kernel = Notebook(manager, client)
     try:
-
-        def run(code, interrupt=False):
-            request = client.execute(code)
-            printed, failed, complaint = "", None, ""
-            while True:
-                message = client.get_iopub_msg(timeout=60)
-                if message["parent_header"].get("msg_id") != request:
-                    continue
-                content = message["content"]
-                if message["msg_type"] == "stream" and content["name"] == "stderr":
-                    complaint += content["text"]
-                elif message["msg_type"] == "stream":
-                    printed += content["text"]
-                    if interrupt and "now" in printed:
-                        interrupt = False
-                        manager.interrupt_kernel()
-                elif message["msg_type"] == "error":
-                    failed = content["ename"]
-                elif message["msg_type"] == "status" and content["execution_state"] == "idle":
-                    # What was interrupted in an import, IPython prints as it is.
-                    if failed is None and "KeyboardInterrupt" in complaint.splitlines():
-                        failed = "KeyboardInterrupt"
-                    return printed, failed
-
-        begun = run(f"NAME = {executor!r}\n" + NOTEBOOK)
-        assert begun == ("begun\n", None)
-        _, failed = run("print('now', flush=True)\nfor _ in steps: pass", interrupt=True)
-        assert failed == "KeyboardInterrupt"
-        printed, failed = run(
-            "seconds = 0\n"
-            "print(ctx.run_udf(dataset, Slow())['x'].data.sum())\n"
-            "print(*getattr(ctx.executor, 'worker_ids', []))\n"
-        )
-        assert failed is None
-        total, workers = printed.splitlines()[0], printed.splitlines()[-1].split()
-        assert total == "640000.0"
+        assert kernel.run(NOTEBOOK) == ("", None)
+        yield kernel
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-    assert gone(int(pid) for pid in workers if executor != "inline" and pid.isdigit())
+    assert gone(kernel.workers)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_interrupting_a_notebook(notebook, executor):
+    begun = notebook.run(f"NAME = {executor!r}\n" + BEGUN)
+    assert begun == ("begun\n", None)
+    _, failed = notebook.run("print('now', flush=True)\nfor _ in steps: pass", interrupt=True)
+    assert failed == "KeyboardInterrupt"
+    printed, failed = notebook.run(
+        "seconds = 0\n"
+        "print(ctx.run_udf(dataset, Slow())['x'].data.sum())\n"
+        "print('workers', *getattr(ctx.executor, 'worker_ids', []))\n"
+    )
+    assert failed is None
+    total, workers = printed.splitlines()
+    assert total == "640000.0"
+    workers = [int(pid) for pid in workers.split()[1:]]
+    assert workers or executor != "processes"
+    notebook.workers += workers
