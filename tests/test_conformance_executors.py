@@ -50,9 +50,8 @@ REFUSED = {
 }
 
 
-def ways_to_open():
-    """The files that can be opened, and what it takes: several have to be told what to read."""
-    ctx = ff.Context.make_with("inline")
+def opened(ctx):
+    """What can be opened, with its data set: several files have to be told what to read."""
     found = []
     for entry in manifest():
         path = real_data() / entry["file"]
@@ -61,13 +60,13 @@ def ways_to_open():
         names = sorted({name for name in choices if isinstance(name, str)})
         for options in [{"ds_path": name} for name in names] or [{}]:
             try:
-                ctx.open(path, **options)
+                dataset = ctx.open(path, **options)
             except FramefoldError:
                 if entry["readable"]:
                     assert entry["file"] in REFUSED, (entry["file"], options)
                 continue
             assert entry["file"] not in REFUSED
-            found.append((path, options))
+            found.append((f"{entry['file']} {options}", dataset))
     return found
 
 
@@ -90,15 +89,12 @@ def selection(dataset):
     return roi
 
 
-def results(ctx, path, options):
-    """Format, and what sum and frames are, to the bit."""
-    dataset = ctx.open(path, **options)
+def results(ctx, dataset):
+    """What sum and frames are, to the bit."""
     total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
     frames = ctx.run_udf(dataset, ff.PickUDF(), roi=selection(dataset))["intensity"].raw_data
     arrays = [np.asarray(total), np.asarray(frames)]
-    return dataset.format, [
-        (array.dtype, array.shape, sha256(array.tobytes()).digest()) for array in arrays
-    ]
+    return [(array.dtype, array.shape, sha256(array.tobytes()).digest()) for array in arrays]
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +102,11 @@ def inline():
     if not manifest():
         pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
     ctx = ff.Context.make_with("inline")
-    return {
-        (path, str(options)): (options, results(ctx, path, options))
-        for path, options in ways_to_open()
-    }
+    return {name: (dataset, results(ctx, dataset)) for name, dataset in opened(ctx)}
 
 
 def test_files_of_each_format_are_there(inline):
-    assert {found for _, (found, _) in inline.values()} >= FORMATS
+    assert {dataset.format for dataset, _ in inline.values()} >= FORMATS
     assert len(inline) >= 278
 
 
@@ -123,5 +116,5 @@ def test_same_bits(inline, executor):
         pytest.importorskip("distributed")
     options = {} if executor == "delayed" else {"cpus": 2}
     with shared(executor, **options) as ctx:
-        for (path, _), (how, expected) in inline.items():
-            assert results(ctx, path, how) == expected, (path.name, how)
+        for name, (dataset, expected) in inline.items():
+            assert results(ctx, dataset) == expected, name
