@@ -248,7 +248,7 @@ LOCK = threading.Lock()
 
 def test_on_dask(tmp_path, runs):
     pytest.importorskip("distributed")
-    with ff.Context.make_with("dask", cpus=2) as ctx:
+    with ff.Context.make_with("dask", cpus=1) as ctx:
         dataset = load(ctx, tmp_path)
         for _ in range(2):
             assert_same(
