@@ -71,13 +71,22 @@ def eager(monkeypatch):
     monkeypatch.setattr(auto, "PATIENCE", 0.0)
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """A context that keeps its worker processes from test to test."""
+    with ff.Context.make_with("auto", cpus=2) as context:
+        yield context
+        workers = context.executor.worker_ids
+    assert gone(workers)
+
+
 @pytest.fixture
-def warm(ctx, dataset, eager):
+def warm(kept, dataset, eager):
     """Worker processes are running, and idle."""
-    ctx.run_udf(dataset, Slow())
-    pool = ctx.executor._processes._pool
+    kept.run_udf(dataset, Slow())
+    pool = kept.executor._processes._pool
     assert eventually(lambda: len(pool._workers) == 2 and all(w.ready for w in pool._workers))
-    return ctx
+    return kept
 
 
 @pytest.fixture

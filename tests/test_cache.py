@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cache_cases import Above, Runs, aux, load
 from out_cases import NAV, SIG, Mixed, assert_same, contexts, in_memory
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.common.progress import ProgressReporter
@@ -23,6 +24,10 @@ if sys.platform == "win32":
 
 @pytest.fixture(params=list(contexts()))
 def anywhere(request):
+    if request.param == "processes":
+        with shared("processes") as other:
+            yield ff.Context(executor=other.executor)
+        return
     with contexts()[request.param]() as context:
         yield context
 
