@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from dask_scripts import run_script
 from delayed_cases import (
     NAV,
     SIG,
@@ -81,15 +82,18 @@ KINDS = {
 }
 
 
+#: Few tasks, and no row of the scan ends with a partition.
+FEW = {"num_partitions": 5}
 CASES = [
-    *((kind, dtype, {}) for kind in KINDS for dtype in ("uint16", "int32", "float32", "float64")),
+    *((kind, dtype, FEW) for kind in KINDS for dtype in ("uint16", "int32", "float32", "float64")),
     *(
         ("mixed", "float32", options)
         for options in (
+            {},  # as many as one task merges
             {"num_partitions": 40},
             {"num_partitions": 1},
-            {"sync_offset": 3},
-            {"sync_offset": -5},
+            {"sync_offset": 3, **FEW},
+            {"sync_offset": -5, **FEW},
         )
     ),
 ]
@@ -423,22 +427,25 @@ def test_a_run_that_is_sent_back_is_the_same(ctx):
     assert pickle.loads(pickle.dumps(delayed)) is delayed
 
 
-def test_results_are_pickled_and_computed_elsewhere(inline, ctx):
+def test_results_are_pickled_and_computed_elsewhere(inline, ctx, tmp_path):
     data = scan("uint16")
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
-    results = pickle.dumps(ctx.run_udf(dataset, everything(data)))
+    given, computed = tmp_path / "given", tmp_path / "computed"
+    given.write_bytes(pickle.dumps(ctx.run_udf(dataset, everything(data))))
     code = (
         "import pickle, sys\n"
-        "results = pickle.load(sys.stdin.buffer)\n"
+        "with open(sys.argv[1], 'rb') as file:\n"
+        "    results = pickle.load(file)\n"
         "first = next(iter(results.values()))\n"
         "assert first.data is not None\n"
         "assert all(each._raw is not None for each in results.values())\n"
-        "pickle.dump(results, sys.stdout.buffer)\n"
+        "with open(sys.argv[2], 'wb') as file:\n"
+        "    pickle.dump(results, file)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], input=results, capture_output=True)
+    done = run_script(tmp_path, code, given, computed)
     assert done.returncode == 0, done.stderr
     expected = inline.run_udf(dataset, everything(data))
-    assert_same(pickle.loads(done.stdout), expected, "from another process")
+    assert_same(pickle.loads(computed.read_bytes()), expected, "from another process")
 
 
 def test_dask_is_only_imported_where_it_is_needed():
