@@ -190,11 +190,10 @@ def frames(data: Data) -> Any:
     n_pixels = math.prod(data.sig)
     rng = np.random.default_rng(4)
     total = n_pixels * data.n_frames
-    counts = rng.poisson(2.0, min(max(POOL, 2 * n_pixels), n_pixels + total))
+    n = min(max(POOL, 2 * n_pixels), n_pixels + total)
+    counts = rng.integers(0, 1 << 12, n) if data.kind == "k2is" else rng.poisson(2.0, n)
     if data.mib_bits is not None:
         counts = np.minimum(counts, 2**data.mib_bits - 1)
-    if data.kind == "k2is":
-        counts = rng.integers(0, 1 << 12, len(counts))
     pool: npt.NDArray[Any] = counts.astype(data.dtype)
     if pool.dtype.kind == "f":
         pool *= 0.37

@@ -46,17 +46,38 @@ def report(folder: Path) -> dict:
     return json.loads(path.read_text())
 
 
-def test_answers_agree_and_times_are_reported(tmp_path):
-    only = ["sum-u16", "roi-u16", "tile-sum", "mask8-f32", "com-u8", "frame-noop", "mask1-mib-12"]
-    only += ["shifted-8-masks", "shifted-8-masks-fractions", "results-to-zarr"]
-    done = bench(tmp_path, *(word for name in only for word in ("--only", name)))
+ONLY = ["sum-u16", "roi-u16", "tile-sum", "mask8-f32", "com-u8", "frame-noop", "mask1-mib-12"]
+ONLY += ["shifted-8-masks", "shifted-8-masks-fractions", "results-to-zarr"]
+SPARSE = [
+    f"{task}-raw_csr-{data}"
+    for task in ("sum", "com", "mask8")
+    for data in ("1", "0.1", "0.01", "dense")
+]
+STARTUP = ["startup-import", "startup-context", "startup-first"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A folder with what came of one call, for all that needs no other packages."""
+    folder = tmp_path_factory.mktemp("measured")
+    only = [*ONLY, "raw_csr", "startup-*"]
+    done = bench(folder, *(word for name in only for word in ("--only", name)))
     assert done.returncode == 0, done.stdout + done.stderr
-    found = report(tmp_path)
-    cases = {case["name"]: case for case in found["cases"]}
-    assert set(cases) == set(only)
+    return folder
+
+
+@pytest.fixture
+def cases(measured):
+    """What is reported of each case."""
+    return {case["name"]: case for case in report(measured)["cases"]}
+
+
+def test_answers_agree_and_times_are_reported(measured, cases):
+    found = report(measured)
+    assert set(cases) == {*ONLY, *SPARSE, *STARTUP}
     assert found["environment"]["cores"] >= 1
     assert {"framefold", "numpy", "python"} <= set(found["environment"]["versions"])
-    for case in cases.values():
+    for case in (cases[name] for name in ONLY):
         assert not case["wrong"]
         for name, entry in case["engines"].items():
             assert len(entry["times_s"]) == 2, (case["name"], name)
@@ -68,9 +89,11 @@ def test_answers_agree_and_times_are_reported(tmp_path):
     assert set(cases["frame-noop"]["engines"]) == {"framefold", "framefold-inline"}
     kinds = {target["kind"] for target in cases["frame-noop"]["targets"]}
     assert kinds == {"max_us_per_frame"}
-    assert not (tmp_path / "out" / "data").exists()
-    # The same tables can be made again from what was written.
-    (path,) = (tmp_path / "out").glob("*.json")
+    assert not (measured / "out" / "data").exists()
+
+
+def test_the_same_tables_can_be_made_again_from_what_was_written(measured, cases):
+    (path,) = (measured / "out").glob("*.json")
     again = subprocess.run(
         [sys.executable, str(RUN), "--markdown", str(path)],
         capture_output=True,
@@ -79,8 +102,8 @@ def test_answers_agree_and_times_are_reported(tmp_path):
         check=True,
     )
     rows = [line for line in again.stdout.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 * (2 + len(only))
-    assert all(f"| {cases[name]['title']} |" in again.stdout for name in only)
+    assert len(rows) == 2 * (2 + len(cases))
+    assert all(f"| {case['title']} |" in again.stdout for case in cases.values())
 
 
 def test_loops_are_compared_with_numpy(tmp_path):
@@ -94,13 +117,8 @@ def test_loops_are_compared_with_numpy(tmp_path):
         assert set(case["engines"]) == {"framefold", "framefold-inline", "numpy"}
 
 
-def test_sparse_files_are_compared_with_each_other_and_with_dense_ones(tmp_path):
-    done = bench(tmp_path, "--only", "raw_csr")
-    assert done.returncode == 0, done.stdout + done.stderr
-    cases = {case["name"]: case for case in report(tmp_path)["cases"]}
-    data = ("raw_csr-1", "raw_csr-0.1", "raw_csr-0.01", "raw_csr-dense")
-    assert set(cases) == {f"{task}-{name}" for task in ("sum", "com", "mask8") for name in data}
-    for case in cases.values():
+def test_sparse_files_are_compared_with_each_other_and_with_dense_ones(cases):
+    for case in (cases[name] for name in SPARSE):
         assert not case["wrong"], case["name"]
         per_event = case["figures"]["max_ns_per_event"] * case["events"]
         assert per_event == pytest.approx(1e9 * case["figures"]["max_seconds"])
@@ -157,12 +175,12 @@ def test_plots_are_drawn_from_what_was_swept(tmp_path):
     assert (tmp_path / "out" / "tile.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_start_up_is_measured_in_new_processes(tmp_path):
-    done = bench(tmp_path, "--only", "startup-*")
-    assert done.returncode == 0, done.stdout + done.stderr
-    cases = {case["name"]: case["figures"]["max_seconds"] for case in report(tmp_path)["cases"]}
-    assert cases["startup-first"] > cases["startup-import"] > 0
-    assert cases["startup-first"] > cases["startup-context"] > 0
+def test_start_up_is_measured_in_new_processes(cases):
+    first, *parts = (
+        cases[f"startup-{part}"]["figures"]["max_seconds"]
+        for part in ("first", "import", "context")
+    )
+    assert all(first > part > 0 for part in parts)
 
 
 def test_what_is_not_there_is_said(tmp_path):
