@@ -11,14 +11,19 @@ import sys
 NOT_NEEDED = ("scipy", "sparse", "xarray")
 
 
-def run_script(folder, code, *arguments, paths=()):
-    """What came of a script, in a folder of its own; its workers do without those packages, too."""
+def without_them(folder):
+    """What is first in a path, so that processes do without those packages."""
     for name in NOT_NEEDED:
         (folder / f"{name}.py").write_text("raise ImportError('not needed here')\n")
+    return str(folder)
+
+
+def run_script(folder, code, *arguments, paths=()):
+    """What came of a script, in a folder of its own; its workers do without those packages, too."""
     path = folder / "script.py"
     path.write_text(code)
     given = os.environ.get("PYTHONPATH")
-    paths = [str(folder), *map(str, paths), *([given] if given else [])]
+    paths = [without_them(folder), *map(str, paths), *([given] if given else [])]
     return subprocess.run(
         [sys.executable, str(path), *map(str, arguments)],
         cwd=folder,

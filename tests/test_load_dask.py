@@ -4,10 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from dask_scripts import run_script
+from dask_scripts import run_script, without_them
 from delayed_cases import PerFrame, Total, assert_same
 from known_oddities import odd
-from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -17,16 +16,16 @@ from framefold.udf.stddev import StdDevUDF
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
-SHAPE = (6, 7, 5, 10, 12)
+SHAPE = (6, 7, 3, 10, 12)
 CHUNKS = {
-    "rows": (2, 7, 5, 10, 12),
-    "parts of rows": (1, 2, 5, 10, 12),
+    "rows": (2, 7, 3, 10, 12),
+    "parts of rows": (1, 2, 3, 10, 12),
     "single frames": (1, 1, 1, 10, 12),
     "boxes of the scan": (2, 3, 2, 10, 12),
-    "columns of the scan": (6, 2, 5, 10, 12),
-    "parts of frames": (2, 7, 5, 4, 5),
+    "columns of the scan": (6, 2, 3, 10, 12),
+    "parts of frames": (2, 7, 3, 4, 5),
     "everything cut": (2, 3, 2, 4, 5),
-    "uneven": ((1, 2, 3), (4, 3), (5,), (10,), (7, 5)),
+    "uneven": ((1, 2, 3), (4, 3), (3,), (10,), (7, 5)),
     "one": SHAPE,
 }
 
@@ -54,8 +53,14 @@ def ctx(request):
 
 
 @pytest.fixture(scope="module")
-def processes():
-    with shared("processes", cpus=2) as context:
+def processes(tmp_path_factory):
+    """Workers that import no more than is needed with ``dask.array``."""
+    context = ff.Context.make_with("processes", cpus=2)
+    with context, pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(without_them(tmp_path_factory.mktemp("packages")))
+        context.run_udf(context.load("memory", data=np.ones((4, 3, 3))), Total())  # starts them
+        assert len(context.executor.worker_ids) == 2
+        patch.undo()
         yield context
 
 
@@ -113,7 +118,7 @@ def test_only_chunks_with_selected_frames_are_computed(inline, ctx, data, chunks
     array, seen = watched(data, CHUNKS[chunks])
     dataset = ctx.load("dask", array, sig_dims=2, min_size=5000)
     roi = np.zeros(SHAPE[:3], dtype=bool)
-    roi[1, 2:4, 3] = roi[5, 6, 0] = True
+    roi[1, 2:4, 2] = roi[5, 6, 0] = True
     results = ctx.run_udf(dataset=dataset, udf=udfs(), roi=roi)
     computed(results)
     wanted = set()
@@ -157,17 +162,18 @@ if __name__ == "__main__":
         def process_frame(self, frame):
             self.results.intensity[:] = frame.sum()
 
-    data = np.arange(12 * 7 * 10 * 12, dtype=np.uint16).reshape(12, 7, 10, 12)
+    data = np.arange(4 * 7 * 10 * 12, dtype=np.uint16).reshape(4, 7, 10, 12)
     array = da.from_array(data, chunks=(2, 3, 5, 12))
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     expected = data.sum(axis=(2, 3), dtype="float32")
+    own = ff.Context.make_with("dask", cpus=1)
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         held = array.persist()
         for name in ("dask-integration", "inline", "threads", "delayed"):
             with ff.Context.make_with(name) as ctx:
                 # What is being computed when the run begins, and what depends on what is held.
                 late = array.map_blocks(lambda block: time.sleep(0.05) or block).persist()
-                for given in (array, held, held - 0, late):
+                for given in (late, array, held, held - 0):
                     dataset = ctx.load("dask", given, sig_dims=2, min_size=0)
                     for udf in (ff.SumSigUDF, Mine):
                         sums = ctx.run_udf(dataset=dataset, udf=udf())["intensity"].data
@@ -178,20 +184,20 @@ if __name__ == "__main__":
                 ctx.run_udf(dataset=ctx.load("dask", broken), udf=Mine())
             except ZeroDivisionError:
                 print("broken")
-        for name in ("processes", "dask"):
-            with ff.Context.make_with(name, cpus=1) as ctx:
+        with ff.Context.make_with("processes", cpus=1) as processes:
+            for ctx in (processes, own):
                 try:
                     ctx.run_udf(dataset=ctx.load("dask", held), udf=Mine())
                 except ff.exceptions.InvalidArgumentError as error:
                     assert "holds chunks of the array" in str(error)
                     print("refused")
-                if name == "dask":  # native functions run here, where that cluster is known
-                    dataset = ctx.load("dask", held, sig_dims=2, min_size=0)
-                    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
-                    assert np.array_equal(sums, expected)
-    with ff.Context.make_with("dask", cpus=2) as ctx:
-        dataset = ctx.load("dask", array, sig_dims=2, min_size=0)
-        sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+        # Native functions run here, where that cluster is known, and where there is none.
+        dataset = own.load("dask", held, sig_dims=2, min_size=0)
+        sums = own.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+        assert np.array_equal(sums, expected)
+    with own:
+        dataset = own.load("dask", array, sig_dims=2, min_size=0)
+        sums = own.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
         assert np.array_equal(sums, expected)
     print("the same")
 """
@@ -257,7 +263,7 @@ def test_axes_in_the_order_of_chunks(ctx, data):
     kept = ctx.load("dask", array, sig_dims=2, min_size=0)
     moved = ctx.load("dask", array, sig_dims=2, min_size=0, preserve_dimensions=False)
     assert tuple(kept.shape) == SHAPE
-    assert tuple(moved.shape) == (7, 6, 5, 10, 12)
+    assert tuple(moved.shape) == (7, 6, 3, 10, 12)
     assert "1 piece" in kept.meta["read in"]
     assert "4 pieces" in moved.meta["read in"]
     sums = ctx.run_udf(dataset=moved, udf=ff.SumSigUDF())["intensity"].data
@@ -272,9 +278,9 @@ def test_what_is_done_is_said(ctx, data):
     dataset = ctx.load("dask", array, sig_dims=2)
     assert dataset.format == "dask"
     assert dataset.array is array
-    assert "243 in a grid of (3, 3, 3, 3, 3)" in dataset.meta["chunks"]
+    assert "162 in a grid of (3, 3, 2, 3, 3)" in dataset.meta["chunks"]
     explained = ctx.explain(dataset, ff.SumUDF())
-    assert "up to 81 chunks are put together, to make runs of frames" in explained
+    assert "up to 54 chunks are put together, to make runs of frames" in explained
     assert "can only be read as a whole" in explained
     assert dataset.warnings == []
     large = da.zeros((2000, 2000, 32, 32), dtype="uint8", chunks=(2000, 50, 32, 32))
@@ -332,11 +338,14 @@ def failing(data, at):
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
-def test_a_chunk_that_cannot_be_computed_is_named(data, executor):
-    with shared(executor, cpus=2) as context:
-        dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
-        with pytest.raises(ZeroDivisionError) as caught:
-            context.run_udf(dataset=dataset, udf=PerFrame())
+def test_a_chunk_that_cannot_be_computed_is_named(data, executor, request):
+    if executor == "processes":
+        context = request.getfixturevalue("processes")
+    else:
+        context = ff.Context.make_with(executor)
+    dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
+    with pytest.raises(ZeroDivisionError) as caught:
+        context.run_udf(dataset=dataset, udf=PerFrame())
     notes = " ".join(caught.value.__notes__)
     assert "chunk (1, 2, 0, 0, 0) of the Dask array" in notes
     assert "partition 1" in notes
