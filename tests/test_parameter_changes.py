@@ -348,7 +348,10 @@ def test_misuse():
 
 
 class Fast(UDF):
-    """The same, compiled: no interpreter takes part when a partition begins."""
+    """The same, compiled: no interpreter takes part when a partition begins.
+
+    With loops, as expressions of whole arrays take seconds to compile, for each type anew.
+    """
 
     def __init__(self, factor=1.0, table=None, aux=0.0):
         super().__init__(factor=factor, table=table, aux=aux)
@@ -359,7 +362,6 @@ class Fast(UDF):
     def get_result_buffers(self):
         return {
             "factor": self.buffer("nav", dtype="float64"),
-            "aux": self.buffer("nav", dtype="float64"),
             "image": self.buffer("sig", dtype="float64"),
         }
 
@@ -368,16 +370,35 @@ class Fast(UDF):
         if self.params.factor > 50:
             raise ValueError("too large")
         self.results.factor[...] = self.params.factor
-        self.results.aux[...] = self.params.aux
         for y in range(frame.shape[0]):
             for x in range(frame.shape[1]):
                 self.results.image[y, x] += frame[y, x] * self.params.factor
 
     @ff.compiled
     def merge(self, dest, src):
-        dest.factor[:] = src.factor * self.params.factor
-        dest.aux[:] = src.aux
-        dest.image[:] += src.image * self.params.factor
+        for i in range(len(src.factor)):
+            dest.factor[i] = src.factor[i] * self.params.factor
+        for y in range(src.image.shape[0]):
+            for x in range(src.image.shape[1]):
+                dest.image[y, x] += src.image[y, x] * self.params.factor
+
+
+class FastWithAux(Fast):
+    """Of each frame, what it sees of its parameters."""
+
+    def get_result_buffers(self):
+        return {name: self.buffer("nav", dtype="float64") for name in ("factor", "aux")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.factor[0] = self.params.factor
+        self.results.aux[0] = self.params.aux[0]
+
+    @ff.compiled
+    def merge(self, dest, src):
+        for i in range(len(src.factor)):
+            dest.factor[i] = src.factor[i] * self.params.factor
+            dest.aux[i] = src.aux[i]
 
 
 @pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
@@ -449,7 +470,7 @@ def test_compiled_functions_get_other_types_aux_data_and_errors(executor):
     ramp = np.arange(float(N))
     with context(executor) as ctx:
         dataset = load(ctx)
-        udf = Fast(aux=Fast.aux_data(ramp, "nav", dtype="float64"))
+        udf = FastWithAux(aux=Fast.aux_data(ramp, "nav", dtype="float64"))
         with ctx.run_udf_iter(dataset=dataset, udf=udf) as steps:
             next(steps)
             steps.update(udf, aux=Fast.aux_data(-ramp, "nav", dtype="float64"))
