@@ -87,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         cache = tempfile.TemporaryDirectory(prefix="framefold-tests-")
         os.environ["FRAMEFOLD_CACHE_DIR"] = cache.name
+        os.environ["NUMBA_CACHE_DIR"] = os.path.join(cache.name, "numba")
         config.add_cleanup(cache.cleanup)
     # Where interrupts are ignored, as in jobs of a shell, tests could not send them to themselves.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -2,6 +2,8 @@
 
 ``conftest.py`` imports this before anything else can import them, as Dask does. Modules that worker
 processes import take them from here.
+
+What a package compiles anew in each process, for 8 seconds, is kept for the others of a run here.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 NAMES = ("sparse", "sparseconverter")
+#: Compiled as they are, and kept where NUMBA_CACHE_DIR says.
+KEPT = ("libertem_blobfinder.base.correlation",)
 
 
 class PlainLoader(Loader):
@@ -35,13 +39,26 @@ class PlainLoader(Loader):
             numba.config.DISABLE_JIT = before
 
 
+class KeepingLoader(PlainLoader):
+    """Has numba keep what it compiles of a module's functions, as ``njit(cache=True)`` would."""
+
+    def exec_module(self, module: Any) -> None:
+        from numba.core.registry import CPUDispatcher
+
+        self._loader.exec_module(module)
+        for function in vars(module).values():
+            if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__:
+                function.enable_caching()
+
+
 class Finder(MetaPathFinder):
-    """Finds them where they are, to be loaded by :class:`PlainLoader`."""
+    """Finds them where they are, to be loaded by one of these loaders."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name in NAMES else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = PlainLoader(spec.loader)
+        loader = PlainLoader if name in NAMES else KeepingLoader if name in KEPT else None
+        spec = PathFinder.find_spec(name, path, target) if loader else None
+        if loader and spec is not None and spec.loader is not None:
+            spec.loader = loader(spec.loader)
         return spec
 
 
