@@ -213,7 +213,9 @@ class ForgetsRows(FrameSums):
 class ForgetsRowsCompiled(FrameSums):
     @ff.compiled
     def process_frame(self, frame):
-        self.results.image += frame
+        for y in range(frame.shape[0]):
+            for x in range(frame.shape[1]):
+                self.results.image[y, x] += frame[y, x]
         self.results.n[0] = frame[0, 0]
 
     def merge(self, dest, src):
@@ -470,11 +472,13 @@ class Brightest(ff.UDF):
                 self.results.most[y, x] = max(self.results.most[y, x], frame[y, x])
                 self.results.sum[0] += frame[y, x]
 
+    # Loops, as NumPy's functions of whole arrays take much longer to be compiled.
     @ff.compiled
     def postprocess(self):
-        self.results.most += 1
+        for y in range(self.results.most.shape[0]):
+            for x in range(self.results.most.shape[1]):
+                self.results.most[y, x] += 1
 
-    # Loops, as NumPy's functions of whole arrays take much longer to be compiled.
     @ff.compiled
     def merge(self, dest, src):
         for n in range(src.sum.shape[0]):
@@ -487,8 +491,11 @@ class Brightest(ff.UDF):
 class Replaces(Brightest):
     @ff.compiled
     def merge(self, dest, src):
-        dest.sum = src.sum
-        dest.most = src.most
+        for n in range(src.sum.shape[0]):
+            dest.sum[n] = src.sum[n]
+        for y in range(src.most.shape[0]):
+            for x in range(src.most.shape[1]):
+                dest.most[y, x] = src.most[y, x]
 
 
 def test_compiled_functions(dataset, in_one_process):
