@@ -14,7 +14,7 @@ import pytest
 from shared_contexts import shared
 from stage_cases import DTYPES, binned, numbers
 from test_stages import Frames
-from transform_cases import FORMS, Each, by_numpy
+from transform_cases import FORMS, CompiledArrays, Each, by_numpy
 
 import framefold as ff
 from framefold.io.corrections import CorrectionSet
@@ -44,6 +44,11 @@ def test_each_form_gives_what_numpy_gives(ctx, form):
         dataset = ctx.load("memory", data=array).pipe(FORMS[form](dtype=out))
         assert tuple(dataset.shape) == (*NAV, 7, 11)
         check(np.asarray(dataset), by_numpy(array, dtype=out))
+
+
+def test_compiled_expressions_of_whole_arrays_give_what_numpy_gives(ctx):
+    array = numbers((*NAV, *SIG), "int32")
+    check(np.asarray(ctx.load("memory", data=array).pipe(CompiledArrays())), by_numpy(array))
 
 
 def test_half_precision(ctx):
