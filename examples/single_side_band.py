@@ -119,7 +119,8 @@ def main() -> None:
     truth = atoms_phase()
     counts = simulate(truth, arguments.scan, np.random.default_rng(5))
     ctx = ff.Context()
-    dataset = ctx.load("memory", data=counts, sig_dims=2)
+    # The package makes its masks for each partition: some hundred times the work on 10 frames.
+    dataset = ctx.load("memory", data=counts, sig_dims=2, num_partitions=8)
 
     udf = SSB_UDF(
         lamb=wavelength(VOLTAGE),
