@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import base64
 import importlib.util
-import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_scripts import forked_scripts
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 #: What one writes elsewhere, and compares with what the notebook has saved.
 BLOCK = re.compile(r"```python\n# (LiberTEM|HyperSpy)\n(.*?)```", re.DOTALL)
 AS_LIBERTEM = "import framefold\nframefold.install_as_libertem()\n"
+Elsewhere = Callable[[Any, Path], None]
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -64,39 +65,41 @@ def pictures(notebook: Any) -> list[list[bytes]]:
     ]
 
 
-def run_what_is_written_elsewhere(notebook: Any, folder: Path) -> None:
-    """Run the lines for LiberTEM, on framefold, and those for HyperSpy if it is there."""
-    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    blocks = dict(BLOCK.findall(cells[-1]))
-    assert sorted(blocks) == ["HyperSpy", "LiberTEM"]
-    programs = [AS_LIBERTEM + blocks["LiberTEM"]]
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Elsewhere]:
+    """Runs what a notebook says of LiberTEM, on framefold, and of HyperSpy if it is there."""
+    modules = {"LiberTEM": ["matplotlib.pyplot"]}
     if importlib.util.find_spec("hyperspy"):
-        programs.append(blocks["HyperSpy"])
-    # In one process, as each imports much.
-    program = "".join(f"exec({text!r}, {{'__name__': 'elsewhere'}})\n" for text in programs)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env={**os.environ, "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+        modules["HyperSpy"] = ["hyperspy._signals.signal2d", "dask.array", "scipy.ndimage"]
+    with forked_scripts(MPLBACKEND="Agg") as run:
+
+        def run_blocks(notebook: Any, folder: Path) -> None:
+            cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+            blocks = dict(BLOCK.findall(cells[-1]))
+            assert sorted(blocks) == ["HyperSpy", "LiberTEM"]
+            for name in modules:
+                before = AS_LIBERTEM if name == "LiberTEM" else ""
+                script = folder / f"{name}.py"
+                script.write_text(before + blocks[name], encoding="utf-8")
+                run(script, folder=folder, modules=modules[name])
+
+        yield run_blocks
 
 
 @pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name != "live-plots.ipynb"])
-def test_a_notebook_says_what_is_kept_in_it(run: Any, name: str, tmp_path: Path) -> None:
+def test_a_notebook_says_what_is_kept_in_it(
+    run: Any, elsewhere: Elsewhere, name: str, tmp_path: Path
+) -> None:
     import nbformat
 
     kept = nbformat.read(FOLDER / name, as_version=4)
     notebook, _ = run(name)
     assert texts(notebook) == texts(kept), f"run: python docs/notebooks/run.py {name}"
     assert [len(cell) for cell in pictures(notebook)] == [len(cell) for cell in pictures(kept)]
-    run_what_is_written_elsewhere(notebook, tmp_path)
+    elsewhere(notebook, tmp_path)
 
 
-def test_live_plots_follow_the_run(run: Any, tmp_path: Path) -> None:
+def test_live_plots_follow_the_run(run: Any, elsewhere: Elsewhere, tmp_path: Path) -> None:
     notebook, updates = run("live-plots.ipynb")
     assert not any(
         output.output_type in ("error", "stream") for cell in notebook.cells
@@ -114,7 +117,7 @@ def test_live_plots_follow_the_run(run: Any, tmp_path: Path) -> None:
     (page,) = notebook.cells[-2].outputs
     assert "Periodicity" in page.data["text/html"]
     assert "<svg" in page.data["text/html"]
-    run_what_is_written_elsewhere(notebook, tmp_path)
+    elsewhere(notebook, tmp_path)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
