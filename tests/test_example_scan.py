@@ -14,8 +14,13 @@ from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.masks import circular
 
 
-def test_the_example_needs_no_file_and_is_the_same_every_time() -> None:
-    first, second = ff.example_scan(), ff.example_scan("small")
+@pytest.fixture(scope="module")
+def dataset() -> ff.DataSet:
+    return ff.example_scan()
+
+
+def test_the_example_needs_no_file_and_is_the_same_every_time(dataset) -> None:
+    first, second = dataset, ff.example_scan("small")
     assert tuple(first.shape) == (32, 32, 64, 64)
     assert first.shape.sig.dims == 2
     assert first.dtype == np.uint16
@@ -23,9 +28,7 @@ def test_the_example_needs_no_file_and_is_the_same_every_time() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first))[3, 4], first[3, 4])
 
 
-def test_the_example_has_what_its_docstring_says() -> None:
-    dataset = ff.example_scan()
-
+def test_the_example_has_what_its_docstring_says(dataset) -> None:
     def beam() -> np.ndarray:
         return circular(32, 32, 64, 64, 3)
 
@@ -40,8 +43,7 @@ def test_the_example_has_what_its_docstring_says() -> None:
     assert np.isfinite(com["field"].data).all()
 
 
-def test_the_example_has_units() -> None:
-    dataset = ff.example_scan()
+def test_the_example_has_units(dataset) -> None:
     for axis, step, unit in zip(
         dataset.axes, (2, 2, 0.22, 0.22), ("nm", "nm", "1/nm", "1/nm"), strict=True
     ):

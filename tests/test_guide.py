@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from detector_files import (
 )
 from vendor_files import write_dm, write_k2is, write_ser, write_tvips
 
+import framefold
 from framefold.utils.example import example_files
 from framefold.utils.simulate import StrainedCrystal
 
@@ -106,6 +108,8 @@ def prepare_k2is(folder: Path) -> None:
     write_k2is(folder, "Capture_", frames, idle=1, scan=(1, 2))
 
 
+#: The scan that many pages simulate: once for all of them, as data sets do not change.
+example_scan = cache(framefold.example_scan)
 #: Pages that need more files than all others.
 MORE = {"k2is.md": prepare_k2is}
 
@@ -134,6 +138,7 @@ def test_the_code_of_a_page_runs(
         MORE[page.name](tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setattr(framefold, "example_scan", example_scan)
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = None
     for block in blocks(text):

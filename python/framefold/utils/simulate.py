@@ -275,7 +275,10 @@ class StrainedCrystal:
         n_frames, (height, width) = self.nav_shape[1], self.sig_shape
         half = int(np.ceil(self.disk_radius + 4 * self.edge_width)) + 1
         # A margin takes what falls off the detector.
-        frames = np.zeros((n_frames, height + 2 * half, width + 2 * half))
+        n_rows, n_columns = height + 2 * half, width + 2 * half
+        frames = np.zeros((n_frames, n_rows, n_columns))
+        pixels = frames.reshape(-1)
+        first = np.arange(n_frames)[:, None] * (n_rows * n_columns)
         area = np.pi * self.disk_radius**2
         offsets = np.arange(-half, half + 1)
         origin = np.asarray(self.center) + self.shift[row]
@@ -285,15 +288,14 @@ class StrainedCrystal:
             y = corner[:, 0, None] + offsets
             x = corner[:, 1, None] + offsets
             # Pixels are points at their centres: pixel 0 reaches from -0.5 to 0.5.
-            distance = np.hypot(
-                (y - disk[:, 0, None])[:, :, None], (x - disk[:, 1, None])[:, None, :]
-            )
+            squared_y, squared_x = (y - disk[:, 0, None]) ** 2, (x - disk[:, 1, None]) ** 2
+            distance = np.sqrt(squared_y[:, :, None] + squared_x[:, None, :])
             profile = 0.5 * (1 - np.tanh((distance - self.disk_radius) / self.edge_width))
             profile *= (share / area)[:, None, None]
-            rows = np.clip(y + half, 0, height + 2 * half - 1)[:, :, None]
-            columns = np.clip(x + half, 0, width + 2 * half - 1)[:, None, :]
+            rows = first + n_columns * np.clip(y + half, 0, n_rows - 1)
+            columns = np.clip(x + half, 0, n_columns - 1)
             # Indices repeat in the margin only, whose contents do not matter.
-            frames[np.arange(n_frames)[:, None, None], rows, columns] += profile
+            pixels[rows[:, :, None] + columns[:, None, :]] += profile
         seen = frames[:, half:-half, half:-half]
         return self.electrons_per_frame * (seen + self._background(row))
 
