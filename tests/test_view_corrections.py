@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 import pytest
-from test_view_scripts import NAV, REGION, SIG, arrays_of, pattern, run, scan, script_of, shape
+from exported_scripts import run
+from test_view_scripts import NAV, REGION, SIG, arrays_of, pattern, scan, script_of, shape
 from view_socket import served
 
 import framefold as ff

@@ -8,12 +8,12 @@ import base64
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from exported_scripts import run
 from view_client import Client
 
 import framefold as ff
@@ -122,22 +122,6 @@ def opened(tmp_path):
     return open_array
 
 
-def run(script, folder, python=sys.executable):
-    """Runs a script in a folder of its own."""
-    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": ""}
-    (folder / "exported.py").write_text(script, encoding="utf-8")
-    done = subprocess.run(
-        [python, "exported.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, f"{done.stderr}\n{script}"
-    assert not re.search(r"warn", done.stderr, re.IGNORECASE), done.stderr
-
-
 def script_of(client, queries, state=None, form="script"):
     """The text of a script, or of a notebook, for these queries."""
     named = list(queries.values())
@@ -156,7 +140,15 @@ def arrays_of(queries, folder):
     return found
 
 
-def check(dataset, queries, folder, python=sys.executable, of_integers=True, for_libertem=False):
+def check(
+    dataset,
+    queries,
+    folder,
+    python=sys.executable,
+    of_integers=True,
+    for_libertem=False,
+    alone=False,
+):
     client = Client(dataset)
     expected = {name: client.array(query) for name, query in queries.items()}
     script = script_of(client, queries)
@@ -165,7 +157,7 @@ def check(dataset, queries, folder, python=sys.executable, of_integers=True, for
         script = script.replace("lt.Context()", 'lt.Context.make_with("inline")')
         script = 'import sys\nsys.modules["framefold"] = None\n' + script
     folder.mkdir()
-    run(script, folder, python)
+    run(script, folder, python, alone)
     for name, found in arrays_of(queries, folder).items():
         agree(name, found, expected[name], of_integers)
     n_pictures = len(list(folder.glob("*.png")))
@@ -174,7 +166,7 @@ def check(dataset, queries, folder, python=sys.executable, of_integers=True, for
 
 
 def test_scripts_give_the_arrays_of_the_viewer(frames, opened, tmp_path):
-    check(opened(frames), all_queries(), tmp_path / "run")
+    check(opened(frames), all_queries(), tmp_path / "run", alone=True)
 
 
 def test_floats_agree_to_rounding(frames, opened, tmp_path):
