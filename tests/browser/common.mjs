@@ -8,8 +8,12 @@ export let wanted = {};
 
 const LIMIT_MS = 30_000;
 
+const VIEWPORT = { width: 1280, height: 900 };
+
 /** The browser that is there for all scripts. */
 let shared;
+/** Its pages that scripts have left, with nothing on them: to make one takes longer than most scripts. */
+let idle = [];
 /** What the script that runs has opened, and what it has found. */
 let opened = [];
 let found;
@@ -22,7 +26,8 @@ export function begin(of) {
 
 /** Closes what a script has left, and says what it found, or why it failed. */
 export async function end(failed) {
-    for (const one of opened.reverse()) await one.close().catch(() => {});
+    // What was in the middle of something is not used again.
+    for (const one of opened.reverse()) await (failed === undefined && one.leave ? one.leave() : one.close()).catch(() => one.close().catch(() => {}));
     if (failed === undefined && found === undefined) failed = "it has not said what it found";
     return failed === undefined ? { found } : { failed };
 }
@@ -31,21 +36,38 @@ export async function end(failed) {
 export async function launch({ webgl = true } = {}) {
     if (webgl && shared?.isConnected()) return shared;
     const browser = await chromium.launch({ executablePath: wanted.chromium, args: webgl ? FLAGS : FLAGS_WITHOUT_WEBGL });
-    if (webgl) shared = browser;
-    else opened.push(browser);
+    if (webgl) [shared, idle] = [browser, []];
+    else opened.push({ close: () => browser.close() });
     return browser;
+}
+
+/** A page with nothing on it, as new; it is closed with the script, or left for others. */
+async function blank(browser, { viewport = VIEWPORT, colorScheme = "light", reducedMotion = "no-preference" }) {
+    const page = (browser === shared ? idle.pop() : undefined) ?? (await (await browser.newContext({ viewport: VIEWPORT, acceptDownloads: true })).newPage());
+    const context = page.context();
+    const close = async () => {
+        await context.unrouteAll({ behavior: "ignoreErrors" });
+        await context.close();
+    };
+    const leave = async () => {
+        for (const what of ["console", "download", "pageerror", "websocket"]) page.removeAllListeners(what);
+        await Promise.all(context.pages().map((other) => other !== page && other.close()));
+        await page.goto("about:blank");
+        await page.mouse.move(0, 0);
+        await context.unrouteAll({ behavior: "ignoreErrors" });
+        await context.clearCookies();
+        await context.clearPermissions();
+        idle.push(page);
+    };
+    opened.push(browser === shared ? { close, leave } : { close });
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme, reducedMotion });
+    return { page, context };
 }
 
 /** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. */
 export async function open(browser, url, options = {}) {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
-    opened.push({
-        close: async () => {
-            await context.unrouteAll({ behavior: "ignoreErrors" });
-            await context.close();
-        },
-    });
-    const page = await context.newPage();
+    const { page, context } = await blank(browser, options);
     const seen = { foreign: [], errors: [] };
     const own = new URL(url).host;
     await context.route("**", (route) => {
