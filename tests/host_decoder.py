@@ -46,6 +46,12 @@ def _library(size, *, descending=False, source=None, options=()):
     return path
 
 
+@cache
+def loaded(path):
+    """Kept, as making the object takes longer than most of what it is called for."""
+    return ctypes.CDLL(path)
+
+
 def run(path, n_rows, shared_mem, arguments):
     """Launch it; arrays are given by their addresses."""
     kinds = {8: ctypes.c_uint64, 4: ctypes.c_uint32}
@@ -55,7 +61,7 @@ def run(path, n_rows, shared_mem, arguments):
         else ctypes.c_void_p(argument)
         for argument in arguments
     ]
-    ctypes.CDLL(path).decode_all(ctypes.c_uint32(n_rows), ctypes.c_uint32(shared_mem), *given)
+    loaded(path).decode_all(ctypes.c_uint32(n_rows), ctypes.c_uint32(shared_mem), *given)
 
 
 class RawKernel:

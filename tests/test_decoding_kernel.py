@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,29 +19,36 @@ pytest.importorskip("hdf5plugin", reason="hdf5plugin brings bitshuffle")
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed")
 
-#: In a process with the sanitizer, of arrays that are as long as they have to be.
+#: The dtype, the length of blocks, and the shape of a frame.
+CHUNKS = [
+    ("uint8", 0, (13, 11)), ("uint16", 0, (16, 20)), ("uint16", 64, (13, 20)),
+    ("float32", 64, (13, 11)), ("float64", 0, (16, 12)), ("complex128", 32, (9, 11)),
+]  # fmt: skip
+
+#: In one process with the sanitizer for all chunks, of arrays that are as long as they have to be.
 DECODES = """
+    import json
     import sys
     import numpy as np
     from host_decoder import run
 
-    path, size, chunk_bytes, n_blocks, block_bytes, rest, folder = sys.argv[1:]
-    size, chunk_bytes, n_blocks = int(size), int(chunk_bytes), int(n_blocks)
-    stored = np.load(folder + "/stored.npy")
-    n_rows = n_blocks + (int(rest) > 0)
-    pixels, flags = [], []
-    for encoded, n_used in zip(stored, np.load(folder + "/used.npy")):
-        parts, out = np.array(encoded[:n_used]), np.empty(chunk_bytes, dtype=np.uint8)
-        flag = np.full(1, 2**64 - 1, dtype=np.uint64)
-        run(path, n_rows, min(int(block_bytes), chunk_bytes), [
-            parts.ctypes.data, out.ctypes.data, flag.ctypes.data, np.uint64(5), np.uint64(0),
-            np.uint32(1), np.uint32(1), np.uint32(n_blocks), np.uint64(chunk_bytes),
-            np.uint32(int(block_bytes)), np.uint32(int(rest)),
-        ])
-        pixels.append(out)
-        flags.append(int(flag[0]))
-    np.save(folder + "/pixels.npy", pixels)
-    np.save(folder + "/flags.npy", np.array(flags, dtype=np.uint64))
+    for given in sys.argv[1:]:
+        path, chunk_bytes, n_blocks, block_bytes, rest, folder = json.loads(given)
+        print(folder, path, flush=True)
+        stored = np.load(folder + "/stored.npy")
+        pixels, flags = [], []
+        for encoded, n_used in zip(stored, np.load(folder + "/used.npy")):
+            parts, out = np.array(encoded[:n_used]), np.empty(chunk_bytes, dtype=np.uint8)
+            flag = np.full(1, 2**64 - 1, dtype=np.uint64)
+            run(path, n_blocks + (rest > 0), min(block_bytes, chunk_bytes), [
+                parts.ctypes.data, out.ctypes.data, flag.ctypes.data, np.uint64(5), np.uint64(0),
+                np.uint32(1), np.uint32(1), np.uint32(n_blocks), np.uint64(chunk_bytes),
+                np.uint32(block_bytes), np.uint32(rest),
+            ])
+            pixels.append(out)
+            flags.append(int(flag[0]))
+        np.save(folder + "/pixels.npy", pixels)
+        np.save(folder + "/flags.npy", np.array(flags, dtype=np.uint64))
 """
 
 
@@ -72,14 +80,10 @@ def sanitizer():
     return str(Path(found).resolve())
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize(("dtype", "nelems", "shape"), [
-    ("uint8", 0, (13, 11)), ("uint16", 0, (16, 20)), ("uint16", 64, (13, 20)),
-    ("float32", 64, (13, 11)), ("float64", 0, (16, 12)), ("complex128", 32, (9, 11)),
-])  # fmt: skip
-def test_damaged_blocks_reach_nothing_else(tmp_path, dtype, nelems, shape, descending):
+def save_damaged(folder, dtype, nelems, shape):
+    """A part of one chunk as it is, and damaged in many ways; what there is to know of it."""
     data = files.random(dtype, (1, *shape), spread=3)
-    (chunk,) = files.chunks_of(files.write(tmp_path / "a.h5", data, nelems=nelems))
+    (chunk,) = files.chunks_of(files.write(folder / "a.h5", data, nelems=nelems))
     size, decoded = data.dtype.itemsize, data[0].nbytes
     right, n_blocks, rest = encoded(chunk, size, decoded)
     block_bytes = int.from_bytes(chunk[8:12], "big")
@@ -100,13 +104,24 @@ def test_damaged_blocks_reach_nothing_else(tmp_path, dtype, nelems, shape, desce
         stored.append(right.copy())
         stored[-1][4:8] = np.frombuffer(np.uint32(n_left).tobytes(), dtype=np.uint8)
         n_used.append(rows + 16 + n_left)
-    np.save(tmp_path / "stored.npy", stored)
-    np.save(tmp_path / "used.npy", n_used)
+    np.save(folder / "stored.npy", stored)
+    np.save(folder / "used.npy", n_used)
+    return data, (decoded, n_blocks, block_bytes, rest, str(folder))
+
+
+def test_damaged_blocks_reach_nothing_else(tmp_path):
     options = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    path = library(size, descending=descending, options=options)
+    cases, given = [], []
+    for i, chunk in enumerate(CHUNKS):
+        for descending in (False, True):
+            folder = tmp_path / f"{i}-{descending}"
+            folder.mkdir()
+            data, numbers = save_damaged(folder, *chunk)
+            path = library(data.dtype.itemsize, descending=descending, options=options)
+            cases.append((folder, data))
+            given.append(json.dumps([str(path), *numbers]))
     script = tmp_path / "decodes.py"
     script.write_text(textwrap.dedent(DECODES))
-    given = path, size, decoded, n_blocks, block_bytes, rest, tmp_path
     environment = {
         **os.environ,
         "LD_PRELOAD": sanitizer(),
@@ -115,11 +130,12 @@ def test_damaged_blocks_reach_nothing_else(tmp_path, dtype, nelems, shape, desce
         "PYTHONPATH": str(Path(__file__).parent),
     }
     done = subprocess.run(
-        [sys.executable, script, *map(str, given)],
+        [sys.executable, script, *given],
         env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    pixels, flags = np.load(tmp_path / "pixels.npy"), np.load(tmp_path / "flags.npy")
-    assert pixels[0].tobytes() == data.tobytes()
-    assert flags[0] == 2**64 - 1
-    assert set(flags[1:]) == {5, 2**64 - 1}
+    assert done.returncode == 0, done.stdout[-300:] + done.stderr[-3000:]
+    for folder, data in cases:
+        pixels, flags = np.load(folder / "pixels.npy"), np.load(folder / "flags.npy")
+        assert pixels[0].tobytes() == data.tobytes()
+        assert flags[0] == 2**64 - 1
+        assert set(flags[1:]) == {5, 2**64 - 1}
