@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ DTYPES = [
     *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 ]
+
+ROI = np.random.default_rng(1).random(NAV) < 0.6
 
 
 def frames_of(dtype):
@@ -76,6 +79,15 @@ def frames_for(name, dtype):
     return data // 64 if is_long and name in NARROW else data
 
 
+@cache
+def by_the_kernel(name, dtype, *, of_roi=False, corrections=None):
+    """Computed on the CPU once: when transfers come is of no matter there, nor which executor."""
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=frames_for(name, dtype), num_partitions=3)
+    roi = ROI if of_roi else None
+    return ctx.run_udf(dataset, UDFS[name](), roi=roi, corrections=corrections)
+
+
 def check_same(found, expected, exact, rtol=2e-5):
     assert list(found) == list(expected)
     for name, buffer in expected.items():
@@ -102,16 +114,16 @@ def is_exact(name, dtype):
 
 @pytest.mark.parametrize("name", UDFS)
 def test_as_by_the_kernel(ctx, device, name):
-    roi = np.random.default_rng(1).random(NAV) < 0.6
     make = UDFS[name]
-    for data in (frames_for(name, dtype) for dtype in DTYPES):
+    for dtype in DTYPES:
+        data = frames_for(name, dtype)
         if data.dtype.kind == "c" and name in NO_COMPLEX:
             continue
         dataset = ctx.load("memory", data=data, num_partitions=3)
-        for chosen in (None, roi):
+        for of_roi in (False, True):
             udf = make()
-            found = ctx.run_udf(dataset, udf, roi=chosen, backends="cupy")
-            expected = ctx.run_udf(dataset, make(), roi=chosen)
+            found = ctx.run_udf(dataset, udf, roi=ROI if of_roi else None, backends="cupy")
+            expected = by_the_kernel(name, dtype, of_roi=of_roi)
             check_same(found, expected, is_exact(name, data.dtype))
             assert list(udf.results.keys()) == list(expected)  # the object has learned them
     told = ctx.explain(dataset, make(), backends="cupy")

@@ -15,7 +15,9 @@ from sparse_files import write_raw_csr
 from test_cuda_reductions import (
     DTYPES,
     NO_COMPLEX,
+    ROI,
     UDFS,
+    by_the_kernel,
     check_same,
     frames_for,
     frames_of,
@@ -29,9 +31,6 @@ from framefold.exceptions import (
     UnsupportedError,
 )
 from framefold.udf import UDF
-
-ROI = np.random.default_rng(1).random(NAV) < 0.6
-
 
 @pytest.fixture(autouse=True)
 def several_partitions(monkeypatch):
@@ -60,14 +59,15 @@ def n_sent(machine):
 
 @pytest.mark.parametrize("name", UDFS)
 def test_reductions(ctx, device, name):
-    for data in (frames_for(name, dtype) for dtype in DTYPES):
+    for dtype in DTYPES:
+        data = frames_for(name, dtype)
         if data.dtype.kind == "c" and name in NO_COMPLEX:
             continue
         dataset = ctx.load("memory", data=data, num_partitions=3)
         with dataset.to_device() as resident:
-            for roi in (None, ROI):
-                found = ctx.run_udf(resident, UDFS[name](), roi=roi)
-                expected = ctx.run_udf(dataset, UDFS[name](), roi=roi)
+            for of_roi in (False, True):
+                found = ctx.run_udf(resident, UDFS[name](), roi=ROI if of_roi else None)
+                expected = by_the_kernel(name, dtype, of_roi=of_roi)
                 check_same(found, expected, is_exact(name, data.dtype))
             told = ctx.explain(resident, UDFS[name]())
             assert ", cupy, " in told

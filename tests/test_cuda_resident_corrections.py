@@ -8,8 +8,16 @@ import os
 import numpy as np
 import pytest
 from cuda_udfs import NAV, SIG, Frames
-from test_cuda_reductions import NO_COMPLEX, UDFS, check_same, frames_for, frames_of
-from test_cuda_resident import ROI, Zeroes, n_sent
+from test_cuda_reductions import (
+    NO_COMPLEX,
+    ROI,
+    UDFS,
+    by_the_kernel,
+    check_same,
+    frames_for,
+    frames_of,
+)
+from test_cuda_resident import Zeroes, n_sent
 from test_cuda_staging import OnCpu, Wanted
 
 import framefold as ff
@@ -124,9 +132,10 @@ def test_reductions(ctx, device, name, native):
         return
     dataset = ctx.load("memory", data=data, num_partitions=3)
     with dataset.to_device() as resident:
-        for roi in (None, ROI):
+        for of_roi in (False, True):
+            roi = ROI if of_roi else None
             found = ctx.run_udf(resident, UDFS[name](), roi=roi, corrections=FINITE)
-            expected = ctx.run_udf(dataset, UDFS[name](), roi=roi, corrections=FINITE)
+            expected = by_the_kernel(name, native, of_roi=of_roi, corrections=FINITE)
             check_same(found, expected, exact=name in ("frames", "largest", "largest by name"))
         assert ", cupy, " in ctx.explain(resident, UDFS[name](), corrections=FINITE)
         np.testing.assert_array_equal(resident.resident.array.get(), data.reshape((-1, *SIG)))
