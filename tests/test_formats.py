@@ -21,7 +21,7 @@ from framefold.exceptions import (
 )
 from framefold.udf import UDF
 
-NAV, SIG = (5, 6), (7, 9)
+NAV, SIG = (4, 5), (7, 9)
 NP, COO, GCXS, DOK = UDF.BACKEND_NUMPY, "sparse.COO", "sparse.GCXS", "sparse.DOK"
 CSR, CSC, CSR_ARRAY = UDF.BACKEND_SCIPY_CSR, UDF.BACKEND_SCIPY_CSC, UDF.BACKEND_SCIPY_CSR_ARRAY
 FORMATS = sorted(UDF.CPU_BACKENDS)
@@ -68,8 +68,10 @@ def test_what_a_udf_gets(inline, sparse_files, format_, method, native):
         dataset = load(inline, data, path, native)
         for chosen in (None, roi):
             frames = data[np.ones(NAV, bool) if chosen is None else chosen]
-            # Tiles of whole frames; and of parts, since a dense UDF of the run is cut.
-            for others in ([], [Tiles((NP,), frames, tile_bytes=200, depth=4)]):
+            # Tiles of whole frames; and of parts, or of fewer frames where pixels are narrow, since
+            # a dense UDF of the run is cut.
+            tile_bytes = max(200, 40 * data.itemsize)
+            for others in ([], [Tiles((NP,), frames, tile_bytes=tile_bytes, depth=4)]):
                 udf = method((format_,), frames)
                 results = inline.run_udf(dataset, [udf, *others], roi=chosen)
                 for result in results:
@@ -165,7 +167,7 @@ def test_each_conversion_is_done_once_per_tile(sparse_files, conversions, native
     data, path = sparse_files["float32"]
     frames = data.reshape(-1, *SIG)
     with ff.Context.make_with(executor, cpus=3) as ctx:
-        dataset = load(ctx, data, path, native, num_partitions=5)
+        dataset = load(ctx, data, path, native, num_partitions=6)
         udfs = [
             Tiles((format_,), frames, tile_bytes=600, depth=2)
             for format_ in (CSC, NP, GCXS, CSC, CSR, GCXS, COO, CSC, CSR_ARRAY, COO)
