@@ -53,7 +53,14 @@ def test_numbers_in_layouts_of_old_versions(tmp_path):
 
 def many_links(group, dataset, n):
     for number in range(n):
-        group[f"other_{number:06}"] = dataset
+        h5py.h5o.link(dataset.id, group.id, f"other_{number:06}".encode())
+
+
+def many_attributes(dataset, n):
+    dtype, space = h5py.h5t.STD_I64LE, h5py.h5s.create(h5py.h5s.SCALAR)
+    for number in range(n):
+        name = f"other_{number:06}".encode()
+        h5py.h5a.create(dataset.id, name, dtype, space).write(np.array(number))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -86,9 +93,9 @@ def test_as_many_attributes_as_there_are(tmp_path, n, large, ordered):
         for part in (0, 1):
             group = file.require_group("entry/data")
             how = {"data": array[part], "track_order": ordered}
-            attributes = group.create_dataset(f"data_{part + 1:06}", **how).attrs
-            for number in range(n if part else 3):
-                attributes[f"other_{number:06}"] = number
+            dataset = group.create_dataset(f"data_{part + 1:06}", **how)
+            many_attributes(dataset, n if part else 3)
+            attributes = dataset.attrs
             # The second part begins after a gap.
             attributes["image_nr_low"] = [1, 7][part]
             if large:
