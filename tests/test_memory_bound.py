@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 #: What any native reduction may take beyond the interpreter, in MiB.
-BOUND = 200
-SIZE = 256
+BOUND = 100
+SIZE = 128
 
 SCRIPT = """
 import sys, threading, time
