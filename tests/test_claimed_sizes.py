@@ -129,7 +129,7 @@ import resource, sys
 import numpy as np
 import framefold as ff
 
-N = 24 * 10**6
+N = 10**7  # of which arrays are too large for what the allocator keeps of freed ones
 data = np.broadcast_to(np.float32(1), (4, N // 4000, 4000))
 ctx = ff.Context.make_with("inline")
 dataset = ctx.load("memory", data=data)
