@@ -500,7 +500,7 @@ def watch():
 
 source, target = sys.argv[1:]
 ctx = ff.Context()
-dataset = ctx.load("raw", path=source, dtype="uint16", nav_shape=(48, 64), sig_shape=(256, 256))
+dataset = ctx.load("raw", path=source, dtype="uint16", nav_shape=(24, 64), sig_shape=(256, 256))
 start = own_memory()
 peak = [start]
 threading.Thread(target=watch, daemon=True).start()
@@ -514,9 +514,9 @@ print(peak[0] - start)
 def test_memory_is_bounded(tmp_path, ending):
     source = tmp_path / "source.raw"
     with source.open("wb") as file:
-        file.truncate(384 << 20)
+        file.truncate(192 << 20)
         # So that there is something to compress.
-        for frame in range(0, 3072, 7):
+        for frame in range(0, 1536, 7):
             file.seek(frame << 17)
             file.write(os.urandom(4096))
     done = subprocess.run(
@@ -526,9 +526,8 @@ def test_memory_is_bounded(tmp_path, ending):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    cores = len(os.sched_getaffinity(0))
-    # MiB; a piece of each worker, decoded and encoded.
-    assert float(done.stdout) <= 60 + 100 * cores
+    # MiB; pieces, decoded and encoded, however many cores there are.
+    assert float(done.stdout) <= 130
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent otherwise there")
