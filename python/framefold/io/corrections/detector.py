@@ -281,9 +281,9 @@ class RepairDescriptor:
         pixels = excluded(excluded_pixels)
         dims = len(self.sig_shape)
         where = np.zeros((dims, 0), np.intp) if pixels is None else pixels.for_shape(self.sig_shape)
-        self.exclude_flat = np.unique(np.ravel_multi_index(tuple(where), self.sig_shape))
         bad = np.zeros(self.sig_shape, dtype=bool)
-        bad.flat[self.exclude_flat] = True
+        bad[tuple(where)] = True
+        self.exclude_flat = np.flatnonzero(bad)
         places = np.stack(np.unravel_index(self.exclude_flat, self.sig_shape), axis=1)
         self.repair_flat = np.zeros((len(places), 3**dims - 1), dtype=np.intp)
         self.repair_counts = np.zeros(len(places), dtype=np.intp)
