@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from process_cases import hard_limit  # noqa: F401 - a fixture
 from sample_udfs import Level
+from shared_contexts import shared
 
-import framefold as ff
 from framefold.exceptions import LimitError
 from framefold.udf import UDF
 
@@ -119,7 +119,7 @@ class Large(UDF):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_results_too_large_for_any_memory(executor):
-    with ff.Context.make_with(executor, cpus=2) as ctx:
+    with shared(executor, cpus=2) as ctx:
         data = np.zeros((40, 4, 4), dtype=np.float32)
         dataset = ctx.load("memory", data=data, num_partitions=20)
         for kind in ("nav", "single", "sig"):
@@ -155,10 +155,10 @@ SHORT_OF_MEMORY = """
         dataset = ctx.load("memory", data=data, num_partitions=20)
         ctx.run_udf(dataset, Large(10))
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        limit = used + (3 << 27)
+        limit = used + (3 << 26)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         try:
-            ctx.run_udf(dataset, Large(1 << 28))
+            ctx.run_udf(dataset, Large(1 << 27))
         except MemoryError as error:
             print("MemoryError:", error)
         assert ctx.run_udf(dataset, Large(10))["x"].data.tolist() == [1] * 10

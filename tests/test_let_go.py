@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from process_cases import eventually
 from sample_udfs import Level
+from shared_contexts import shared
 
-import framefold as ff
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _tasks
 from framefold.run import plan
@@ -79,7 +79,7 @@ def test_nothing_of_a_run_waits_for_the_collector(executor, way):
     gc.disable()
     before = held()
     try:
-        with ff.Context.make_with(executor, cpus=2) as ctx:
+        with shared(executor, cpus=2) as ctx:
             dataset = ctx.load("memory", data=data, num_partitions=20)
             for offset in range(2):
                 way(ctx, dataset, Level(offset=offset))
