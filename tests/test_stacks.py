@@ -225,16 +225,23 @@ def test_raw_files_with_headers(ctx, tmp_path, backend):
     assert "hold 9 frames" in str(caught.value)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("extension", ["tif", "npy"])
-def test_thousands_of_files_need_no_raised_limits(ctx, tmp_path, backend, extension):
-    data = random((1500, 4, 5))
+@pytest.fixture(scope="module")
+def thousands(tmp_path_factory, extension):
+    """A folder with a file for each of many frames, and the frames."""
+    folder, data = tmp_path_factory.mktemp("thousands"), random((1500, 4, 5))
     for i, frame in enumerate(data):
-        WRITERS[extension][1](tmp_path / f"{i}.{extension}", frame)
+        WRITERS[extension][1](folder / f"{i}.{extension}", frame)
+    return folder, data
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("extension", ["tif", "npy"], scope="module")
+def test_thousands_of_files_need_no_raised_limits(ctx, thousands, backend, extension):
+    folder, data = thousands
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
     try:
-        dataset = ctx.open(tmp_path, io_backend=backend)
+        dataset = ctx.open(folder, io_backend=backend)
         assert np.array_equal(frames_of(ctx, dataset), data)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

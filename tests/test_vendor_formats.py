@@ -263,7 +263,7 @@ def test_tvips(ctx, tmp_path, dtype, files, command):
 @odd("these frames are missing")
 @odd("the picture is sheared")
 def test_k2is(ctx, tmp_path):
-    data = random((4, 1860, 2048), "uint16", seed=3) * 41 % 4096
+    data = np.random.default_rng(3).integers(0, 4096, (4, 1860, 2048), dtype="uint16")
     gtg = write_k2is(tmp_path, "Capture_", data, idle=2, scan=(1, 2))
     for path in (gtg, tmp_path / "Capture_5.bin"):
         for backend in BACKENDS:
