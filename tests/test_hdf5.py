@@ -478,22 +478,21 @@ def attempt(data):
         return
     same = found.shape == expected.shape and (found == expected).all()
     outcomes["same" if same else "other"] += 1
-if sys.argv[4] == "cut":
-    for n in range(0, len(whole), step):
-        attempt(whole[:n])
-    assert outcomes["other"] == 0, outcomes
-else:
-    for at in range(0, len(whole), step):
-        for flip in (0x01, 0x80, 0xFF):
-            attempt(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
-print(outcomes)
+for n in range(0, len(whole), step):
+    attempt(whole[:n])
+print("cut", outcomes)
+assert outcomes["other"] == 0 < outcomes["error"], outcomes
+outcomes.update(dict.fromkeys(outcomes, 0))
+for at in range(0, len(whole), step):
+    for flip in (0x01, 0x80, 0xFF):
+        attempt(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+print("flip", outcomes)
 assert outcomes["error"] > 0
 """
 
 
-@pytest.mark.parametrize("how", ["cut", "flip"])
 @pytest.mark.parametrize("version", ["earliest", "latest"])
-def test_damaged_files_give_errors(tmp_path, version, how):
+def test_damaged_files_give_errors(tmp_path, version):
     """In a process of their own, which has to come to its end."""
     source = tmp_path / "a.h5"
     with h5py.File(source, "w", libver=version) as file:
@@ -503,7 +502,7 @@ def test_damaged_files_give_errors(tmp_path, version, how):
         file["x"].attrs["text"] = "words"
     step = max(1, source.stat().st_size // (700 if IS_LONG else 233))
     done = subprocess.run(
-        [sys.executable, "-c", DAMAGE, source, tmp_path / "b.h5", str(step), how],
+        [sys.executable, "-c", DAMAGE, source, tmp_path / "b.h5", str(step)],
         capture_output=True,
         text=True,
         timeout=600,
