@@ -370,13 +370,14 @@ class Failures:
         # Where errors do not say how workers end, one run has them end in all ways.
         says_it = len({*subject.says_how.values()}) > 1
         case = ("ends", subject.name, how if says_it else "")
-        if case not in expected:
+
+        def message_and_ways():
             ways = [how] * 3 if says_it else [*DEADLY]
             with pytest.raises(WorkerError, match=what) as caught:
                 ctx.run_udf(frames(ctx, 10, 1), PerFrame(ending(tmp_path, ways)))
-            seen = sorted(path.name.split()[1] for path in tmp_path.iterdir())
-            expected[case] = str(caught.value), seen
-        message, seen = expected[case]
+            return str(caught.value), sorted(path.name.split()[1] for path in tmp_path.iterdir())
+
+        message, seen = expected.made(case, message_and_ways)
         assert seen.count(how) == (3 if says_it else 1)
         assert subject.says_how[how] in message
 

@@ -143,22 +143,23 @@ class Results:
             functions = functions[udfs]
         dataset = load(kind, dtype, inline, tmp_path)
         for name, roi in {**ROIS, "none": np.zeros(NAV, bool)}.items():
-            case = kind, dtype, udfs, name
-            if case not in expected:
-                expected[case] = inline.run_udf(dataset=dataset, udf=functions, roi=roi)
-            assert_same(ctx.run_udf(dataset=dataset, udf=functions, roi=roi), expected[case])
+            arguments = {"dataset": dataset, "udf": functions, "roi": roi}
+            wanted = expected.made((kind, dtype, udfs, name), inline.run_udf, **arguments)
+            assert_same(ctx.run_udf(**arguments), wanted)
 
     @pytest.mark.parametrize("roi", ROIS)
-    def test_sparse_tiles(self, ctx, inline, tmp_path, roi):
+    def test_sparse_tiles(self, ctx, inline, expected, tmp_path, roi):
         pytest.importorskip("scipy.sparse")
         dataset = load("raw_csr", "float32", inline, tmp_path)
         for functions, backends in (
             ([Sparse(), ff.SumSigUDF()], None),
             ([Sparse()], UDF.BACKEND_SCIPY_CSR),
         ):
-            arguments = {"dataset": dataset, "udf": functions, "backends": backends}
-            wanted = inline.run_udf(**arguments, roi=ROIS[roi])
-            got = ctx.run_udf(**arguments, roi=ROIS[roi])
+            arguments = {"dataset": dataset, "udf": functions, "roi": ROIS[roi]}
+            arguments["backends"] = backends
+            case = "sparse tiles", roi, backends
+            wanted = expected.made(case, inline.run_udf, **arguments)
+            got = ctx.run_udf(**arguments)
             assert set(got[0]["format"].raw_data) == {UDF.BACKEND_SCIPY_CSR}
             assert_same(got, wanted)
 
@@ -170,15 +171,20 @@ class Results:
         assert_same(ctx.run_udf(dataset, functions), inline.run_udf(dataset, functions))
 
     @pytest.mark.parametrize("case", LAYOUTS)
-    def test_arrays_of_any_layout(self, ctx, inline, case):
+    def test_arrays_of_any_layout(self, ctx, inline, expected, case):
         options = {"datashape": (6, 7, 10, 12)} if case == "csr" else {}
         dataset = ctx.load("memory", data=laid_out(case), sig_dims=2, num_partitions=4, **options)
-        again = pickle.loads(pickle.dumps(dataset))
-        assert again.shape == dataset.shape
-        for udfs in UDFS.values():
-            wanted = inline.run_udf(dataset=dataset, udf=udfs())
-            assert_same(ctx.run_udf(dataset=dataset, udf=udfs()), wanted)
-        assert_same(inline.run_udf(dataset=again, udf=UDFS["mixed"]()), wanted)
+
+        def results_here():
+            found = {name: inline.run_udf(dataset, udfs()) for name, udfs in UDFS.items()}
+            again = pickle.loads(pickle.dumps(dataset))
+            assert again.shape == dataset.shape
+            assert_same(inline.run_udf(again, UDFS["mixed"]()), found["mixed"])
+            return found
+
+        wanted = expected.made(("layout", case), results_here)
+        for name, udfs in UDFS.items():
+            assert_same(ctx.run_udf(dataset=dataset, udf=udfs()), wanted[name])
 
     def test_corrections_and_aux_data(self, ctx, inline, tmp_path):
         rng = np.random.default_rng(9)
@@ -196,17 +202,19 @@ class Results:
         }
         assert_same(ctx.run_udf(**arguments), inline.run_udf(**arguments))
 
-    def test_many_partitions(self, ctx, inline):
+    def test_many_partitions(self, ctx, inline, expected):
         dataset = frames(inline, n_frames=1000, n_partitions=500)
         udfs = [Level(offset=2), Numbers()]
-        assert_same(ctx.run_udf(dataset, udfs), inline.run_udf(dataset, udfs))
+        wanted = expected.made("many partitions", inline.run_udf, dataset, udfs)
+        assert_same(ctx.run_udf(dataset, udfs), wanted)
 
-    def test_large_partial_results(self, ctx, inline):
+    def test_large_partial_results(self, ctx, inline, expected):
         # More than goes into one message of any executor.
-        data = np.random.default_rng(3).random((30, 256, 256)).astype(np.float32)
+        data = np.random.default_rng(3).random((30, 256, 256), dtype=np.float32)
         dataset = ctx.load("memory", data=data, num_partitions=30)
         udfs = [Level(offset=1), ff.StdDevUDF()]
-        assert_same(ctx.run_udf(dataset, udfs), inline.run_udf(dataset, udfs))
+        wanted = expected.made("large partial results", inline.run_udf, dataset, udfs)
+        assert_same(ctx.run_udf(dataset, udfs), wanted)
 
     def test_what_a_merge_keeps_stays_as_it_is(self, ctx, inline, subject):
         if subject.computes_later:

@@ -81,10 +81,20 @@ def inline():
     return ff.Context.make_with("inline")
 
 
+class Expected(dict):
+    """By case, each made once."""
+
+    def made(self, case, make, *args, **kwargs):
+        """What there is for a case; made now if there is none."""
+        if case not in self:
+            self[case] = make(*args, **kwargs)
+        return self[case]
+
+
 @pytest.fixture(scope="module")
 def expected():
     """Results of the calling thread that several executors are held against."""
-    return {}
+    return Expected()
 
 
 @pytest.fixture(scope="module")
