@@ -105,13 +105,13 @@ class ToldError(Exception):
 
 
 #: Called where they are raised: not all of them can be sent as they are.
-TELLING = {
-    "own": lambda: ToldError("found nothing", where=3),
-    "unicode": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
-    "os": lambda: FileNotFoundError(2, "nothing there", "dark.npy"),
-    "limit": lambda: LimitError("too much"),
-    "group": lambda: ExceptionGroup("several", [ToldError("one", where=1), KeyError("two")]),
-}
+TELLING = [
+    lambda: ToldError("found nothing", where=3),
+    lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    lambda: FileNotFoundError(2, "nothing there", "dark.npy"),
+    lambda: LimitError("too much"),
+    lambda: ExceptionGroup("several", [ToldError("one", where=1), KeyError("two")]),
+]
 
 
 def computed(results):
@@ -163,9 +163,11 @@ class Failures:
             assert "Awkward: 1 and 2" in str(caught.value)
             assert "raise_awkward" in str(caught.value.__cause__)
 
-    @pytest.mark.parametrize("where", ["preprocess", "postprocess", "get_results", "merge"])
-    def test_exceptions_elsewhere(self, ctx, where):
+    def test_exceptions_elsewhere(self, ctx):
         class Failing(Level):
+            def __init__(self, where, offset=1):
+                UDF.__init__(self, offset=offset, where=where)
+
             def preprocess(self):
                 self.fail("preprocess", self.meta.slice is not None)
 
@@ -181,11 +183,12 @@ class Failures:
                 return {}
 
             def fail(self, place, really=True):
-                if really and place == where:
+                if really and place == self.params.where:
                     raise KeyError(place)
 
-        with pytest.raises(KeyError, match=where):
-            computed(ctx.run_udf(frames(ctx), Failing()))
+        for where in ("preprocess", "postprocess", "get_results", "merge"):
+            with pytest.raises(KeyError, match=where):
+                computed(ctx.run_udf(frames(ctx), Failing(where)))
 
     def test_an_exception_in_the_middle(self, ctx, inline, tmp_path):
         class Failing(Level):
@@ -222,22 +225,23 @@ class Failures:
             list(ctx.run_udf_iter(dataset, Failing()))
         assert "UDF Failing, partition 3, frame 30" in "".join(in_loop.value.__notes__)
 
-    @pytest.mark.parametrize("kind", TELLING)
-    def test_exceptions_keep_what_they_say(self, ctx, inline, tmp_path, kind):
-        make_one = TELLING[kind]
-
+    def test_exceptions_keep_what_they_say(self, ctx, inline, tmp_path):
         class Failing(Level):
+            def __init__(self, make_one, offset=1):
+                UDF.__init__(self, offset=offset, make_one=make_one)
+
             def process_frame(self, frame):
-                raise make_one()
+                raise self.params.make_one()
 
         dataset = load("raw", "uint16", inline, tmp_path)
-        wanted = make_one()
-        with pytest.raises(type(wanted)) as caught:
-            assert ctx.run_udf(dataset, Failing())["level"].data is None
-        assert str(caught.value) == str(wanted)
-        assert getattr(caught.value, "where", None) == getattr(wanted, "where", None)
-        several = getattr(caught.value, "exceptions", ())
-        assert repr(several) == repr(getattr(wanted, "exceptions", ()))
+        for make_one in TELLING:
+            wanted = make_one()
+            with pytest.raises(type(wanted)) as caught:
+                assert ctx.run_udf(dataset, Failing(make_one))["level"].data is None
+            assert str(caught.value) == str(wanted)
+            assert getattr(caught.value, "where", None) == getattr(wanted, "where", None)
+            several = getattr(caught.value, "exceptions", ())
+            assert repr(several) == repr(getattr(wanted, "exceptions", ()))
 
     def test_too_much_memory(self, ctx):
         def allocate(_frame):
