@@ -128,6 +128,14 @@ def scheduler_address(scheduler_file):
     return address()
 
 
+#: Processes that wait look for stalled loops and for what they spend their time on, some hundred
+#: times a second: most of what they do in tests.
+QUIET = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+}
+
+
 class Cluster:
     """A scheduler and workers, started as users start them."""
 
@@ -153,6 +161,7 @@ class Cluster:
         self.start([*command, "--local-directory", str(self.folder)], environment)
 
     def start(self, command, environment):
+        environment = {**(os.environ if environment is None else environment), **QUIET}
         process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
         self.processes.append(process)
         return process

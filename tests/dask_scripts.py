@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+
+import pytest
 
 #: What ``dask.array`` imports wherever it is installed, to know other kinds of arrays. Numba and
 #: pandas come along, which takes a second of the processor's time in each process.
@@ -16,6 +19,14 @@ def without_them(folder):
     for name in NOT_NEEDED:
         (folder / f"{name}.py").write_text("raise ImportError('not needed here')\n")
     return str(folder)
+
+
+@contextmanager
+def workers_without_them(folder):
+    """Workers that start meanwhile do without those packages; a folder says that there are none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(without_them(folder))
+        yield
 
 
 def run_script(folder, code, *arguments, paths=()):

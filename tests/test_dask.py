@@ -31,6 +31,7 @@ from dask_cases import (
     local_processes,
     raw_file,
 )
+from dask_scripts import workers_without_them
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -170,7 +171,10 @@ def test_the_client_of_a_user_is_not_closed(local, inline, tmp_path):  # noqa: F
 
 def test_make_default(inline, tmp_path):  # noqa: F811
     dataset = raw_file(inline, tmp_path)
-    with ff.Context.make_with("dask-make-default", cpus=1) as ctx:
+    with workers_without_them(tmp_path):
+        ctx = ff.Context.make_with("dask-make-default", cpus=1)
+        ctx.executor.client.wait_for_workers(1)
+    with ctx:
         ctx.run_udf(dataset, Level())
         client = ctx.executor.client
         assert distributed.default_client() is client
@@ -194,7 +198,15 @@ def test_plain_dask_is_left_alone(local):  # noqa: F811
     assert dask.delayed(os.getpid)().compute() == os.getpid()
 
 
-def test_a_task_on_the_only_thread_runs_on_its_own_cluster(inline):  # noqa: F811
+@pytest.fixture(scope="module")
+def one_thread():
+    """A cluster that does one thing at a time."""
+    with DaskJobExecutor.make_local(cluster_spec(1)) as executor:
+        yield executor
+        assert forgotten(executor)
+
+
+def test_a_task_on_the_only_thread_runs_on_its_own_cluster(one_thread, inline):  # noqa: F811
     data = np.arange(24.0).reshape(6, 2, 2)
 
     def task():
@@ -207,18 +219,17 @@ def test_a_task_on_the_only_thread_runs_on_its_own_cluster(inline):  # noqa: F81
 
     sums = data.sum(axis=(1, 2))
     expected = [sums.tolist(), (sums + 1).tolist()], 3, [4]
-    with DaskJobExecutor.make_local(cluster_spec(1)) as executor:
-        client = executor.client
-        tasks = [client.submit(task, pure=False) for _ in range(3)]
-        assert [each.result(60) for each in tasks] == [expected] * 3
-        del tasks
-        ctx = ff.Context(executor=executor)
-        run = frames(inline), [Level()]
-        assert_same(ctx.run_udf(*run), inline.run_udf(*run))
-        assert client.submit(abs, -5).result(60) == 5
+    client = one_thread.client
+    tasks = [client.submit(task, pure=False) for _ in range(3)]
+    assert [each.result(60) for each in tasks] == [expected] * 3
+    del tasks
+    ctx = ff.Context(executor=one_thread)
+    run = frames(inline), [Level()]
+    assert_same(ctx.run_udf(*run), inline.run_udf(*run))
+    assert client.submit(abs, -5, pure=False).result(60) == 5
 
 
-def test_a_task_on_the_only_thread_waits_for_several_runs(inline):  # noqa: F811
+def test_a_task_on_the_only_thread_waits_for_several_runs(one_thread):
     data = np.arange(24.0).reshape(6, 2, 2)
 
     def task():
@@ -242,10 +253,10 @@ def test_a_task_on_the_only_thread_waits_for_several_runs(inline):  # noqa: F811
             return asyncio.run(main()) + interleaved
 
     expected = [(data.sum(axis=(1, 2)) + number).tolist() for number in range(6)]
-    with DaskJobExecutor.make_local(cluster_spec(1)) as executor:
-        tasks = [executor.client.submit(task, pure=False) for _ in range(2)]
-        assert [each.result(60) for each in tasks] == [expected] * 2
-        assert executor.client.submit(abs, -5).result(60) == 5
+    client = one_thread.client
+    tasks = [client.submit(task, pure=False) for _ in range(2)]
+    assert [each.result(60) for each in tasks] == [expected] * 2
+    assert client.submit(abs, -5, pure=False).result(60) == 5
 
 
 def test_a_coroutine_is_no_place_for_dask_s_own_cluster(local):  # noqa: F811

@@ -255,7 +255,7 @@ def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
             assert len(set(results[0]["pid"].data.tolist())) == 1
 
 
-def test_nothing_is_left_where_arguments_are_wrong():
+def test_nothing_is_left_where_no_executor_is_made(monkeypatch):
     from distributed import Client, LocalCluster
 
     def n_clients():
@@ -267,6 +267,13 @@ def test_nothing_is_left_where_arguments_are_wrong():
             DaskJobExecutor.connect(cluster.scheduler_address, timeout=-1)
         with pytest.raises(InvalidArgumentError):
             DaskJobExecutor.make_local(startup_timeout=-1)
+
+        def fail():
+            raise MemoryError
+
+        monkeypatch.setattr("framefold.executor._dask.resources.Transfers", fail)
+        with pytest.raises(MemoryError):
+            DaskJobExecutor.make_local({})
         assert n_clients() == before
 
 

@@ -276,8 +276,8 @@ def test_no_folder_is_left_where_a_cluster_cannot_be_started(folder, monkeypatch
 class Counted(UDF):
     """Each frame's number; what happens at one of them depends on how often it was begun."""
 
-    def __init__(self, file, actions):
-        super().__init__(file=file, actions=actions)
+    def __init__(self, file, actions, seconds=0.05):
+        super().__init__(file=file, actions=actions, seconds=seconds)
 
     def get_result_buffers(self):
         return {"number": self.buffer(kind="nav", dtype="int64")}
@@ -289,7 +289,7 @@ class Counted(UDF):
                 file.write("x")
             actions = dict(enumerate(self.params.actions, 1))
             actions.get(os.path.getsize(self.params.file), abs)(number)
-        time.sleep(0.05)
+        time.sleep(self.params.seconds)
         self.results.number[:] = number
 
 
@@ -344,9 +344,11 @@ def test_a_time_limit_does_not_hold_for_what_another_worker_has_done(tmp_path):
     executor = DaskJobExecutor.make_local(cluster_spec(2), timeout=10)
     with ff.Context(executor=executor) as ctx:
         executor.client.wait_for_workers(2)
-        udf = Counted(file=str(tmp_path / "begun"), actions=[never_end])
-        result = ctx.run_udf(frames(ctx, 250, 250), udf)["number"].data
-        assert result.tolist() == list(range(250))
+        udf = Counted(file=str(tmp_path / "begun"), actions=[never_end], seconds=0.3)
+        begin = time.monotonic()
+        result = ctx.run_udf(frames(ctx, 42, 42), udf)["number"].data
+        assert time.monotonic() - begin > 10
+        assert result.tolist() == list(range(42))
 
 
 def test_a_worker_that_was_late_once_is_used_again(local, tmp_path):  # noqa: F811

@@ -48,7 +48,7 @@ from framefold.exceptions import (
     WorkerError,
 )
 from framefold.executor._dask import calls
-from framefold.executor.dask import DaskJobExecutor, cluster_spec
+from framefold.executor.dask import DaskJobExecutor
 from framefold.udf import UDF
 
 if sys.platform != "linux":
@@ -336,7 +336,17 @@ def set_status(status, dask_worker):
     dask_worker.status = distributed.core.Status[status]
 
 
-def test_paused_workers(inline):  # noqa: F811
+@pytest.fixture
+def impatient(local, monkeypatch):  # noqa: F811
+    """As if it had been made with ``startup_timeout=0.8``; and the addresses of two workers."""
+    monkeypatch.setattr(local.executor, "_startup_timeout", 0.8)
+    client = local.executor.client
+    assert eventually(lambda: local.executor.n_workers == 2, 40)
+    yield local, *client.nthreads()
+    client.run(set_status, "running")
+
+
+def test_paused_workers(impatient, inline):  # noqa: F811
     def pause_within(frame):
         if frame == 5:
             worker = distributed.get_worker()
@@ -344,27 +354,25 @@ def test_paused_workers(inline):  # noqa: F811
             time.sleep(2.5)
             worker.loop.add_callback(set_status, "running", worker)
 
-    with DaskJobExecutor.make_local(cluster_spec(2), startup_timeout=0.8) as executor:
-        client, ctx = executor.client, ff.Context(executor=executor)
-        client.wait_for_workers(2)
-        first, second = client.nthreads()
-        client.run(set_status, "paused")
-        with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused .*--memory-limit"):
-            ctx.run_udf(frames(inline), Numbers())
-        # Others do all of the work, and begin at once.
-        client.run(set_status, "running", workers=[second])
-        pid = client.run(os.getpid, workers=[second])[second]
-        begin = time.monotonic()
-        assert set(ctx.run_udf(frames(inline), PerFrame(abs))["pid"].data.tolist()) == {pid}
-        assert time.monotonic() - begin < 2
-        # What a worker has begun is waited for, and it may go on.
-        results = ctx.run_udf(frames(inline), [PerFrame(pause_within), Numbers()])
-        assert results[1]["number"].data.tolist() == list(range(40))
-        client.run(set_status, "running", workers=[first])
-        assert_usable(ctx)
+    ctx, first, second = impatient
+    client = ctx.executor.client
+    client.run(set_status, "paused")
+    with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused .*--memory-limit"):
+        ctx.run_udf(frames(inline), Numbers())
+    # Others do all of the work, and begin at once.
+    client.run(set_status, "running", workers=[second])
+    pid = client.run(os.getpid, workers=[second])[second]
+    begin = time.monotonic()
+    assert set(ctx.run_udf(frames(inline), PerFrame(abs))["pid"].data.tolist()) == {pid}
+    assert time.monotonic() - begin < 2
+    # What a worker has begun is waited for, and it may go on.
+    results = ctx.run_udf(frames(inline), [PerFrame(pause_within), Numbers()])
+    assert results[1]["number"].data.tolist() == list(range(40))
+    client.run(set_status, "running", workers=[first])
+    assert_usable(ctx)
 
 
-def test_functions_where_all_workers_are_paused(tmp_path, monkeypatch):
+def test_functions_where_all_workers_are_paused(impatient, tmp_path, monkeypatch):
     asked = tmp_path / "asked"
 
     def pause_and_wait():
@@ -381,36 +389,36 @@ def test_functions_where_all_workers_are_paused(tmp_path, monkeypatch):
         asked.touch()
         return await have_begun(*arguments)
 
-    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=0.8) as executor:
-        executor.client.wait_for_workers(1)
-        with monkeypatch.context() as patch:
-            # What a worker has begun is waited for.
-            patch.setattr(calls, "have_begun", touch_and_ask)
-            assert executor.run_function(pause_and_wait) == "done"
-        executor.client.run(set_status, "paused")
-        with pytest.raises(WorkerError, match=r"of the function abs: for 0\.8 seconds .* paused"):
-            executor.run_function(abs, -3)
-        with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused"):
-            executor.map(abs, [-3, -4])
-        executor.client.run(set_status, "running")
-        assert executor.map(abs, [-3, -4]) == [3, 4]
+    ctx, _, other = impatient
+    executor = ctx.executor
+    executor.client.run(set_status, "paused", workers=[other])
+    with monkeypatch.context() as patch:
+        # What a worker has begun is waited for.
+        patch.setattr(calls, "have_begun", touch_and_ask)
+        assert executor.run_function(pause_and_wait) == "done"
+    executor.client.run(set_status, "paused")
+    with pytest.raises(WorkerError, match=r"of the function abs: for 0\.8 seconds .* paused"):
+        executor.run_function(abs, -3)
+    with pytest.raises(WorkerError, match=r"for 0\.8 seconds .* were paused"):
+        executor.map(abs, [-3, -4])
+    executor.client.run(set_status, "running")
+    assert executor.map(abs, [-3, -4]) == [3, 4]
 
 
-def test_arrays_that_no_worker_computes():
-    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=0.8) as executor:
-        client, ctx = executor.client, ff.Context(executor=executor)
-        client.wait_for_workers(1)
-        client.run(set_status, "paused")
-        frames = da.ones((4, 8, 8), chunks=(2, 8, 8))
-        dataset = ctx.load("dask", client.persist(frames))
-        with pytest.raises(WorkerError, match=r"of SumUDF: for 0\.8 seconds .* were paused"):
-            ctx.run_udf(dataset, ff.SumUDF())
-        # What a worker computes is waited for.
-        client.run(set_status, "running")
-        slow = frames.map_blocks(lambda block: time.sleep(2) or block, dtype=float)
-        slow_dataset = ctx.load("dask", client.persist(slow))
-        assert ctx.run_udf(slow_dataset, ff.SumUDF())["intensity"].data.sum() == 256
-        assert ctx.run_udf(dataset, ff.SumUDF())["intensity"].data.sum() == 256
+def test_arrays_that_no_worker_computes(impatient):
+    ctx, worker, _ = impatient
+    client = ctx.executor.client
+    client.run(set_status, "paused")
+    frames = da.ones((4, 8, 8), chunks=(2, 8, 8))
+    dataset = ctx.load("dask", client.persist(frames))
+    with pytest.raises(WorkerError, match=r"of SumUDF: for 0\.8 seconds .* were paused"):
+        ctx.run_udf(dataset, ff.SumUDF())
+    # What a worker computes is waited for.
+    client.run(set_status, "running", workers=[worker])
+    slow = frames.map_blocks(lambda block: time.sleep(2) or block, dtype=float)
+    slow_dataset = ctx.load("dask", client.persist(slow))
+    assert ctx.run_udf(slow_dataset, ff.SumUDF())["intensity"].data.sum() == 256
+    assert ctx.run_udf(dataset, ff.SumUDF())["intensity"].data.sum() == 256
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

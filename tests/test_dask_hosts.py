@@ -16,7 +16,7 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
-from dask_cases import raw_file, scheduler_address
+from dask_cases import QUIET, raw_file, scheduler_address
 from dask_hosts import Network, needed
 from executor_cases import assert_same
 
@@ -76,7 +76,9 @@ class Cluster:
         file = self.folder / "scheduler.json"
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
-        process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        process = subprocess.Popen(
+            command, stdout=self.log, stderr=self.log, env={**os.environ, **QUIET}
+        )
         self.network.processes.append(process)
         self.address = scheduler_address(file)
 
@@ -89,7 +91,8 @@ class Cluster:
         scratch.mkdir()
         command += ["--local-directory", str(scratch), "--host", host.address]
         hidden = (self.secret,) if sees_data else (self.secret, self.data)
-        host.run(command, log=self.log, hidden=hidden)
+        settings = [f"{name}={value}" for name, value in QUIET.items()]
+        host.run(["env", *settings, *command], log=self.log, hidden=hidden)
         (self.seeing if sees_data else self.blind).append(host)
         return host
 

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from dask_scripts import run_script, without_them
+from dask_scripts import run_script, workers_without_them
 from delayed_cases import PerFrame, Total, assert_same
 from known_oddities import odd
 
@@ -54,13 +54,10 @@ def ctx(request):
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
-    """Workers that import no more than is needed with ``dask.array``."""
-    context = ff.Context.make_with("processes", cpus=2)
-    with context, pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(without_them(tmp_path_factory.mktemp("packages")))
-        context.run_udf(context.load("memory", data=np.ones((4, 3, 3))), Total())  # starts them
-        assert len(context.executor.worker_ids) == 2
-        patch.undo()
+    with ff.Context.make_with("processes", cpus=2) as context:
+        with workers_without_them(tmp_path_factory.mktemp("packages")):
+            context.run_udf(context.load("memory", data=np.ones((4, 3, 3))), Total())  # starts them
+            assert len(context.executor.worker_ids) == 2
         yield context
 
 

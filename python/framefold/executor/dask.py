@@ -103,11 +103,10 @@ class DaskJobExecutor(JobExecutor):
                 "the client belongs to an event loop (asynchronous=True); pass one without it: "
                 "run_udf(…, sync=False) does not block the event loop"
             )
-        check_seconds(timeout=timeout, startup_timeout=startup_timeout)
+        times = _checked_times(timeout, startup_timeout)
         self.client = client
         self.is_local = is_local
-        self._timeout = timeout
-        self._startup_timeout = number("startup_timeout", startup_timeout, most=inf, unit="seconds")
+        self._timeout, self._startup_timeout = times
         self._buffers = BufferPool()
         self._transfers = Transfers()
         self._closed = False
@@ -228,6 +227,7 @@ class DaskJobExecutor(JobExecutor):
             As for the class.
         """
         check_main_process_gpu(main_process_gpu)
+        _checked_times(timeout, startup_timeout)
         distributed = import_distributed()
         from framefold.executor._dask import cluster as dask_cluster
         from framefold.executor._dask.options import checked_spec, client_options, cluster_options
@@ -526,6 +526,12 @@ def _await_arrivals(client: Client, transfers: Transfers) -> None:
     if client.status == "running" and not client.asynchronous:
         with suppress(Exception):  # they take too long, or the loop has ended
             client.sync(transfers.end, callback_timeout=LEAVING)
+
+
+def _checked_times(timeout: float | None, startup_timeout: float) -> tuple[float | None, float]:
+    """How long to wait for partitions and for workers, in seconds."""
+    check_seconds(timeout=timeout, startup_timeout=startup_timeout)
+    return timeout, number("startup_timeout", startup_timeout, most=inf, unit="seconds")
 
 
 def import_distributed() -> Any:
