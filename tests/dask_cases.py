@@ -13,6 +13,7 @@ import threading
 import numpy as np
 import process_cases
 import pytest
+from dask_scripts import QUIET
 from process_cases import eventually, gone
 
 import framefold as ff
@@ -126,14 +127,6 @@ def scheduler_address(scheduler_file):
 
     assert eventually(address, 60), "the scheduler did not start"
     return address()
-
-
-#: Processes that wait look for stalled loops and for what they spend their time on, some hundred
-#: times a second: most of what they do in tests.
-QUIET = {
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-}
 
 
 class Cluster:

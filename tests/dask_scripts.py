@@ -12,6 +12,12 @@ import pytest
 #: What ``dask.array`` imports wherever it is installed, to know other kinds of arrays. Numba and
 #: pandas come along, which takes a second of the processor's time in each process.
 NOT_NEEDED = ("scipy", "sparse", "xarray")
+#: Processes that wait look for stalled loops and for what they spend their time on, some hundred
+#: times a second: most of what they do in tests.
+QUIET = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+}
 
 
 def without_them(folder):
@@ -38,7 +44,7 @@ def run_script(folder, code, *arguments, paths=()):
     return subprocess.run(
         [sys.executable, str(path), *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,

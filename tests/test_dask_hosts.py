@@ -16,8 +16,9 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
-from dask_cases import QUIET, raw_file, scheduler_address
+from dask_cases import raw_file, scheduler_address
 from dask_hosts import Network, needed
+from dask_scripts import QUIET
 from executor_cases import assert_same
 
 import framefold as ff

@@ -332,11 +332,16 @@ def peak():
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
 
 
+class Wide(Total):
+    def get_result_buffers(self):
+        return {"intensity": self.buffer(kind="sig", dtype="float64")}
+
+
 ctx = ff.Context.make_with("delayed")
 dataset = ctx.load(
-    "memory", data=np.ones((300, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=300
+    "memory", data=np.ones((150, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=150
 )
-for udf in (ff.SumUDF(dtype="float64"), Total()):
+for udf in (ff.SumUDF(dtype="float64"), Wide()):
     before = peak()
     with dask.config.set(scheduler="threads", num_workers=2):
         ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
@@ -348,7 +353,7 @@ def test_partial_results_do_not_pile_up(tmp_path):
     pytest.importorskip("resource", reason="this system does not tell the peak of memory")
     done = run_script(tmp_path, MEMORY, os.path.dirname(os.path.abspath(__file__)))
     assert done.returncode == 0, done.stderr
-    # All partial results of 2 MiB or more take 600 MiB at least.
+    # All partial results of 4 MiB take 600 MiB.
     native, python = map(int, done.stdout.split())
     assert native < 400
     assert python < 400
