@@ -48,11 +48,11 @@ def data_set(kind, ctx, folder):
     data = scan("uint16")
     if kind == "npy":
         np.save(folder / "scan.npy", data)
-        return ctx.load("npy", folder / "scan.npy", sig_dims=2)
+        return ctx.load("npy", folder / "scan.npy", sig_dims=2, num_partitions=5)
     if kind == "dask":
         chunks = da.from_array(data, chunks=(2, 3, 5, 12))
         return ctx.load("dask", chunks, sig_dims=2, min_size=0)
-    return ctx.load("memory", data=data, sig_dims=2, sync_offset=2)
+    return ctx.load("memory", data=data, sig_dims=2, sync_offset=2, num_partitions=5)
 
 
 def check(kind, inline, ctx, folder, **options):
@@ -109,7 +109,7 @@ if __name__ == "__main__":
     inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
     lazy, expected = [], []
     for dataset in (
-        ctx.load("memory", data=data, sig_dims=2),
+        ctx.load("memory", data=data, sig_dims=2, num_partitions=5),
         ctx.load("dask", chunked, sig_dims=2, min_size=0),
     ):
         results = ctx.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()])
