@@ -311,12 +311,12 @@ def test_the_command_line_takes_them(ctx, path, tmp_path):
     assert run("info", path, "--centre", "2").returncode != 0
 
 
-@pytest.mark.parametrize("name", ["scale", "offset", "unit", "name", "title"])
-def test_axes_say_how_they_are_changed(name):
+def test_axes_say_how_they_are_changed():
     dataset = ff.example_scan()
-    with pytest.raises(ReadOnlyError, match=r"dataset\.calibrate"):
-        setattr(dataset.axes[0], name, 3)
-    assert dataset.axes[0].scale == 2
+    for name in ("scale", "offset", "unit", "name", "title"):
+        with pytest.raises(ReadOnlyError, match=r"dataset\.calibrate"):
+            setattr(dataset.axes[0], name, 3)
+        assert dataset.axes[0].scale == 2
 
 
 @pytest.mark.parametrize("planar", ["contig", "separate"])

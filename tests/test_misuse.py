@@ -398,6 +398,12 @@ def test_a_use_that_means_nothing(ctx, dataset):
     assert (result == 3).all()
 
 
+@pytest.fixture(scope="module")
+def scan():
+    """The example scan, made once."""
+    return ff.example_scan()
+
+
 @pytest.mark.parametrize(
     ("attempt", "error", "words"),
     [
@@ -414,9 +420,9 @@ def test_a_use_that_means_nothing(ctx, dataset):
         ),
     ],
 )
-def test_what_newcomers_try_first_is_answered(attempt, error, words):
+def test_what_newcomers_try_first_is_answered(scan, attempt, error, words):
     with pytest.raises(error, match=words):
-        attempt(ff.Context.make_with("inline"), ff.example_scan())
+        attempt(ff.Context.make_with("inline"), scan)
 
 
 @pytest.mark.parametrize("hook", ["preprocess", "process_frame", "postprocess", "get_results"])
@@ -440,7 +446,7 @@ def test_results_are_not_deleted(ctx, dataset):
         ctx.run_udf(dataset, Deleting())
 
 
-def test_merge_that_returns_results_is_told_to_write_them(ctx):
+def test_merge_that_returns_results_is_told_to_write_them(ctx, scan):
     class Returning(Nav):
         def merge(self, dest, src):
             return {"x": src.x}
@@ -459,12 +465,12 @@ def test_merge_that_returns_results_is_told_to_write_them(ctx):
             return np.add(dest.x, src.x, out=dest.x)
 
     with pytest.raises(UDFError, match=r"Returning\.merge returned a dict, .* write into dest"):
-        ctx.run_udf(ff.example_scan(), Returning())
+        ctx.run_udf(scan, Returning())
     with pytest.warns(IgnoredReturnWarning, match=r"ReturningSum\.merge returned a tuple") as told:
-        ctx.run_udf(ff.example_scan(), ReturningSum())
+        ctx.run_udf(scan, ReturningSum())
     assert len(told) == 1
     for udf in (ReturningDest(), ReturningOut()):
-        assert ctx.run_udf(ff.example_scan(), udf)["x"].data.all()
+        assert ctx.run_udf(scan, udf)["x"].data.all()
 
 
 @pytest.mark.parametrize("name", ["process_frame", "process_tile", "process_partition"])
