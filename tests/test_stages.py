@@ -119,13 +119,24 @@ def test_every_executor(executor):
         np.testing.assert_array_equal(total, expected.sum((0, 1), dtype="f8"))
 
 
-@pytest.mark.parametrize("size", [1, 3, 5, (7, 1), 7, (1, 63), 15, (15, 17), (1, 301)])
-def test_medians_of_any_window(ctx, size):
+#: Rows of more than one block of windows, and columns that a high window lies within.
+WIDE, HIGH = (2, 1, 8, 300), (1, 1, 19, 150)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [
+        *((size, WIDE) for size in (1, 3, 5, (7, 1), 7, (1, 63))),
+        *((size, HIGH) for size in (15, (15, 17))),
+        ((1, 301), (2, 1, 8, 150)),
+    ],
+)
+def test_medians_of_any_window(ctx, size, shape):
     for dtype in ("bool", "uint8", "int16", "float16", "float32", "uint64", "float64"):
-        array = numbers((2, 1, 19, 150), dtype, seed=4)  # several blocks of windows in a row
+        array = numbers(shape, dtype, seed=4)
         if array.dtype.kind == "f":
             array[0, 0, 3:8, 4::31] = np.nan
-            array[1, 0, ::5, 7] = np.inf
+            array[-1, 0, ::5, 7] = np.inf
         expected = medians(array, size)
         found = np.asarray(piped(ctx.load("memory", data=array), ff.Median(size)))
         np.testing.assert_array_equal(found, expected, f"{size} of {dtype}", strict=True)
