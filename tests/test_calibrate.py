@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -290,25 +288,19 @@ def test_a_part_of_a_dask_array_is_written_with_them(ctx, array, tmp_path):
     assert shown(ctx.open(tmp_path / "part.h5")) == expected
 
 
-def test_the_command_line_takes_them(ctx, path, tmp_path):
-    def run(*words):
-        command = [sys.executable, "-m", "framefold", *words]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-
+def test_the_command_line_takes_them(ctx, path, command, tmp_path):
     options = ["--scan-step", "0.5nm", "--pixel-size=1.5mrad", "--rotation", "12"]
     options += ["--centre", "2,3", "--names", "slow,fast,ky,kx"]
-    told = run("info", path, "--json", *options)
-    axes = json.loads(told.stdout)["axes"]
+    axes = json.loads(command("info", path, "--json", *options))["axes"]
     assert [axis["offset"] for axis in axes] == [0, 0, -3, -4.5]
     assert [axis["name"] for axis in axes] == FACTS["names"]
-    assert run("convert", path, "copy.h5", *options).returncode == 0
+    command("convert", path, tmp_path / "copy.h5", *options)
     assert shown(ctx.open(tmp_path / "copy.h5")) == SHOWN
-    assert run("run", "sum", path, "-o", "sum.npy", *options).returncode == 0
-    wrong = run("info", path, "--scan-step", "0.5furlong")
-    assert wrong.returncode != 0
-    assert "furlong" in wrong.stderr
-    assert "mrad" in wrong.stderr
-    assert run("info", path, "--centre", "2").returncode != 0
+    command("run", "sum", path, "-o", tmp_path / "sum.npy", *options)
+    wrong = command("info", path, "--scan-step", "0.5furlong", code=2)
+    assert "furlong" in wrong
+    assert "mrad" in wrong
+    command("info", path, "--centre", "2", code=2)
 
 
 def test_axes_say_how_they_are_changed():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from itertools import product
 
 import numpy as np
@@ -412,41 +410,35 @@ def test_copies_are_turned(ctx, array, files, tmp_path, ending):
         assert written.metadata.get("orientation") == expected
 
 
-def test_the_command_line(ctx, array, files, tmp_path):
+def test_the_command_line(ctx, array, files, command, tmp_path):
     path = next(path for _, path, _ in files if path.name == "scan.mib")
-
-    def run(*words):
-        command = [sys.executable, "-m", "framefold", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-
     turn = ["--flip", "yx", "--transpose"]
     expected = turned(array, flip="yx", transpose=True)
-    told = json.loads(run("info", path, "--json", *turn).stdout)
+    told = json.loads(command("info", path, "--json", *turn))
     assert told["sig_shape"] == [64, 16]
     assert told["row_order"].startswith("turned (transpose, flip yx); without that, as stored")
     assert told["metadata"]["orientation"]["value"] == "transpose, flip yx of mib"
-    assert run("run", "sum", path, "-o", "sum.npy", *turn).returncode == 0
+    command("run", "sum", path, "-o", tmp_path / "sum.npy", *turn)
     assert np.array_equal(np.load(tmp_path / "sum.npy"), expected.sum(axis=(0, 1)))
-    assert run("convert", path, "copy.npy", *turn).returncode == 0
+    command("convert", path, tmp_path / "copy.npy", *turn)
     assert np.array_equal(np.load(tmp_path / "copy.npy"), expected)
-    assert run("info", path, "--flip", "z").returncode != 0
+    command("info", path, "--flip", "z", code=2)
     # HyperSpy's orientation, which is the default of its own format alone.
-    for words, flipped in (
-        (["a.hspy"], True),
-        (["b.hspy", "--orientation", "framefold"], False),
-        (["c.hspy", "--flip", "x"], None),
-        (["d.h5"], False),
-        (["e.npy", "--orientation", "hyperspy"], True),
+    for name, words, flipped in (
+        ("a.hspy", [], True),
+        ("b.hspy", ["--orientation", "framefold"], False),
+        ("c.hspy", ["--flip", "x"], None),
+        ("d.h5", [], False),
+        ("e.npy", ["--orientation", "hyperspy"], True),
     ):
-        said = run("convert", path, *words)
-        assert said.returncode == 0, said.stderr
-        assert ("as HyperSpy shows" in said.stdout) == (flipped is True)
+        said = command("convert", path, tmp_path / name, *words)
+        assert ("as HyperSpy shows" in said) == (flipped is True)
         frames = turned(array, flip={True: "y", False: None, None: "x"}[flipped])
-        assert np.array_equal(ctx.open(tmp_path / words[0])[...], frames), words
-    assert "flip y of mib" in run("info", "a.hspy").stdout
-    wrong = run("convert", path, "f.hspy", "--flip", "x", "--orientation", "hyperspy")
-    assert wrong.returncode != 0
-    assert "turned already (flip x)" in wrong.stderr
+        assert np.array_equal(ctx.open(tmp_path / name)[...], frames), name
+    assert "flip y of mib" in command("info", tmp_path / "a.hspy")
+    words = ["--flip", "x", "--orientation", "hyperspy"]
+    wrong = command("convert", path, tmp_path / "f.hspy", *words, code=2)
+    assert "turned already (flip x)" in wrong
 
 
 # rosettasciio leaves files to the garbage collector.
