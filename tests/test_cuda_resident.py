@@ -32,6 +32,7 @@ from framefold.exceptions import (
 )
 from framefold.udf import UDF
 
+
 @pytest.fixture(autouse=True)
 def several_partitions(monkeypatch):
     """As in runs over more frames than these."""

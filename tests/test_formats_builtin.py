@@ -20,7 +20,7 @@ from framefold.udf.crystallinity import CrystallinityUDF
 from framefold.udf.FEM import FEMUDF
 from framefold.udf.record import RecordUDF
 
-NAV, SIG = (5, 6), (8, 9)
+NAV, SIG = (4, 5), (8, 9)
 DTYPES = ("uint16", "float32")
 #: Masks with signs, zeros, and a row and column of nothing.
 MASKS = np.random.default_rng(5).integers(-2, 3, (3, *SIG)).astype(np.float64)
@@ -179,7 +179,7 @@ class Dense(UDF):
         return {}
 
     def get_tiling_preferences(self):
-        return {"depth": 4, "total_size": 400}
+        return {"depth": 3, "total_size": 400}
 
     def process_tile(self, tile):
         pass
