@@ -181,25 +181,30 @@ def test_chunks_that_are_stored_in_another_way(device, ctx, tmp_path, decoded):
     assert 0 < sum(decoded) < 200
 
 
-@pytest.mark.parametrize("kind", ["virtual", "links"])
-def test_frames_in_several_files(device, ctx, tmp_path, decoded, kind):
+@pytest.fixture(scope="module")
+def in_two_files(tmp_path_factory):
     """As programs of detectors write them; parts are 16 frames, and files have 40."""
     import h5py
 
-    data = files.random("uint16", (80, 256, 512))
-    names = [files.write(tmp_path / f"{i}.h5", data[40 * i : 40 * i + 40]).name for i in range(2)]
-    path = tmp_path / "all.h5"
-    with h5py.File(path, "w") as file:
-        if kind == "virtual":
-            layout = h5py.VirtualLayout(data.shape, data.dtype)
-            for i, name in enumerate(names):
-                source = h5py.VirtualSource(name, "data", (40, 256, 512))
-                layout[40 * i : 40 * i + 40] = source
-            file.create_virtual_dataset("data", layout)
-        else:
-            for i, name in enumerate(names):
-                file[f"entry/data/data_{i + 1:06d}"] = h5py.ExternalLink(name, "data")
-    dataset = ctx.load("hdf5", path, num_partitions=1)
+    data, folder = files.random("uint16", (80, 256, 512)), tmp_path_factory.mktemp("two")
+    names = [files.write(folder / f"{i}.h5", data[40 * i : 40 * i + 40]).name for i in range(2)]
+    paths = {kind: folder / f"{kind}.h5" for kind in ("virtual", "links")}
+    with h5py.File(paths["virtual"], "w") as file:
+        layout = h5py.VirtualLayout(data.shape, data.dtype)
+        for i, name in enumerate(names):
+            source = h5py.VirtualSource(name, "data", (40, 256, 512))
+            layout[40 * i : 40 * i + 40] = source
+        file.create_virtual_dataset("data", layout)
+    with h5py.File(paths["links"], "w") as file:
+        for i, name in enumerate(names):
+            file[f"entry/data/data_{i + 1:06d}"] = h5py.ExternalLink(name, "data")
+    return data, paths
+
+
+@pytest.mark.parametrize("kind", ["virtual", "links"])
+def test_frames_in_several_files(device, ctx, in_two_files, decoded, kind):
+    data, paths = in_two_files
+    dataset = ctx.load("hdf5", paths[kind], num_partitions=1)
     found = ctx.run_udf(dataset, Frames())["frames"].data
     np.testing.assert_array_equal(found.reshape(data.shape), data)
     # The host puts together what is of two virtual sources.
