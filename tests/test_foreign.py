@@ -201,22 +201,22 @@ def test_options_of_numba() -> None:
 
 
 def test_they_are_used_in_one_module() -> None:
-    trees = {path: ast.parse(path.read_text("utf8")) for path in PACKAGE.rglob("*.py")}
-    assert len(trees) > 100
-    stub = ast.parse((PACKAGE / "_engine.pyi").read_text("utf8"))
-    own = set().union(*map(defined, [*trees.values(), stub])) | PUBLIC
+    nodes = {path: nodes_of(path) for path in PACKAGE.rglob("*.py")}
+    assert len(nodes) > 100
+    stub = nodes_of(PACKAGE / "_engine.pyi")
+    own = set().union(*map(defined, [*nodes.values(), stub])) | PUBLIC
     found = [
         f"{path.relative_to(PACKAGE)}:{line}: {name}"
-        for path, tree in trees.items()
+        for path, found_there in nodes.items()
         if path.name != "_foreign.py"
-        for line, name in private(tree)
+        for line, name in private(found_there)
         if name not in own
     ]
     assert found == []
     # Those that are named in its table are those that it uses.
     foreign = PACKAGE / "common" / "_foreign.py"
-    table = ast.get_docstring(trees[foreign]) or ""
-    used = {name for _, name in private(trees[foreign]) if name not in own}
+    table = _foreign.__doc__ or ""
+    used = {name for _, name in private(nodes[foreign]) if name not in own}
     assert used >= {"_dynamic_class_reduce", "_dynamic_function_reduce", "_callback"}
     assert [name for name in used if name not in table] == []
 
@@ -229,10 +229,15 @@ def test_versions_are_within_what_was_tried() -> None:
         assert "<" in need, need
 
 
-def defined(tree: ast.AST) -> set[str]:
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All parts of a module's code."""
+    return list(ast.walk(ast.parse(path.read_text("utf8"))))
+
+
+def defined(nodes: list[ast.AST]) -> set[str]:
     """The private names that a module gives to something of its own."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
@@ -242,10 +247,10 @@ def defined(tree: ast.AST) -> set[str]:
     return names
 
 
-def private(tree: ast.AST) -> list[tuple[int, str]]:
+def private(nodes: list[ast.AST]) -> list[tuple[int, str]]:
     """Private names that are looked up in something, or imported from elsewhere."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Attribute):
             names = [node.attr]
