@@ -179,7 +179,8 @@ def test_a_file_that_grows_is_read_as_it_was(ctx, files, counts, kind):
 
 
 @pytest.mark.parametrize("kind", ["npy", "mib"])
-def test_headers_cut_at_every_byte(ctx, files, kind):
+def test_headers_cut_at_every_byte(files, kind):
+    ctx = ff.Context.make_with("inline")  # files are opened without the executor
     path, _ = files[kind]
     whole = path.read_bytes()
     header = 128 if kind == "npy" else 384
