@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -221,13 +219,11 @@ def test_arrays_are_written_with_the_names_of_axes(ctx, tmp_path, scan):
         assert axes == names
 
 
-def test_the_command_line_shows_axes(scan):
-    command = [sys.executable, "-m", "framefold", "info", scan]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_the_command_line_shows_axes(scan, command):
+    shown = command("info", scan)
     lines = [line.split(None, 1)[1] for line in shown.splitlines() if line.startswith("  axis ")]
     assert lines == [repr(axis) for axis in CALIBRATED]
-    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    axes = json.loads(told.stdout)["axes"]
+    axes = json.loads(command("info", scan, "--json"))["axes"]
     assert axes[0] == {
         "name": "slow",
         "kind": "nav",

@@ -41,7 +41,7 @@ PICTURES = [".tif", ".ome.tif"]
 
 
 def by_rosettasciio(path):
-    (signal,) = import_module(f"rsciio.{path.suffix[1:]}").file_reader(str(path), lazy=True)
+    (signal,) = import_module(f"rsciio.{path.suffix[1:]}").file_reader(str(path))
     return [
         (axis["name"], axis["size"], axis["scale"], axis["offset"], axis["units"])
         for axis in signal["axes"]

@@ -75,7 +75,8 @@ def test_what_makes_no_sense_is_said(make, message) -> None:
 
 
 def test_the_middle_is_that_of_the_engine() -> None:
-    ctx, dataset = ff.Context.make_with("inline"), ff.example_scan()
+    ctx, rng = ff.Context.make_with("inline"), np.random.default_rng(7)
+    dataset = ctx.load("memory", data=rng.poisson(3, (4, 5, 64, 64)).astype("uint16"), sig_dims=2)
     sig = dataset.shape.sig
     ours = ff.ApplyMasksUDF([lambda: ff.detectors.disk(sig, r=3.5)])
     results = ctx.run_udf(dataset, [ours, ff.ReductionUDF("masks", disk=3.5)])
