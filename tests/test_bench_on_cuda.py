@@ -22,13 +22,13 @@ def on_cuda(monkeypatch):
     spec = importlib.util.spec_from_file_location("on_cuda", PATH)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "SIG", (32, 128))
-    monkeypatch.setattr(module, "TILE_BYTES", 1 << 16)
+    monkeypatch.setattr(module, "SIG", (8, 128))
+    monkeypatch.setattr(module, "TILE_BYTES", 1 << 14)
     return module
 
 
 def measure(on_cuda, folder, only=""):
-    options = argparse.Namespace(gigabytes=0.000125, runs=1, only=only)
+    options = argparse.Namespace(gigabytes=32e-6, runs=1, only=only)
     return list(on_cuda.measure(options, folder))
 
 
@@ -38,9 +38,9 @@ def test_each_case_has_its_bound(monkeypatch, on_cuda, tmp_path):
     monkeypatch.setattr(on_cuda, "cuda_ids", lambda: [0, 1])
     first, *table = measure(on_cuda, tmp_path)
     assert first.startswith("a stand-in, ")
-    assert "15 frames of (32, 128)" in first
+    assert "15 frames of (8, 128)" in first
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
-    names = [case.name for case in on_cuda.cases(lambda n: np.ones((n, 32, 128)))]
+    names = [case.name for case in on_cuda.cases(lambda n: np.ones((n, 8, 128)))]
     assert sorted({row[0] for row in rows}) == sorted(names)
     by_tile = [row[2] for row in rows if row[0] == "no-op, by tile"]
     assert by_tile == ["1", "2 for one device", "1, and 1 on the CPU", "2 devices"]
