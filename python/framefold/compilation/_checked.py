@@ -149,11 +149,13 @@ def kept(target: Any, operand: Any) -> Any:
 def _flat_index(*, checked: bool) -> Any:
     @intrinsic
     def index_of(typing_context: Any, flat: Any, index: Any) -> Any:
+        signed = getattr(index, "signed", True)
+
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             struct = cgutils.create_struct_proxy(flat)(context, builder, value=arguments[0])
             size = make_array(flat.array_type)(context, builder, struct.array).nitems
             at = arguments[1]
-            if getattr(index, "signed", True):
+            if signed:
                 below = builder.icmp_signed("<", at, at.type(0))
                 at = builder.select(below, builder.add(at, size), at)
             if checked:
@@ -161,7 +163,8 @@ def _flat_index(*, checked: bool) -> Any:
                     context.call_conv.return_user_exc(builder, IndexError, (OUTSIDE,))
             return at
 
-        return nt.intp(flat, nt.intp), codegen
+        # By these types, Numba finds the code again.
+        return nt.intp(flat, nt.intp if signed else nt.uintp), codegen
 
     return index_of
 
