@@ -106,15 +106,21 @@ export function stalePaints({ paints }) {
     }).length;
 }
 
-/** Waits until both pictures are exact. */
-export async function exact(page, panes = ["pattern", "scan"]) {
-    for (const pane of panes) {
-        await page.locator(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`).waitFor();
-    }
-    await page.waitForFunction((panes) => {
-        const viewer = document.querySelector(".ffv").framefold;
-        return panes.every((pane) => viewer.settled(pane));
-    }, panes);
+/** Waits until both pictures are exact; where `before` pictures had been painted, until another one is. */
+export async function exact(page, panes = ["pattern", "scan"], before = -1) {
+    await page.waitForFunction(
+        ([panes, before]) => {
+            const viewer = document.querySelector(".ffv")?.framefold;
+            const settled = (pane) => {
+                const badge = document.querySelector(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`);
+                return badge?.checkVisibility() && viewer.settled(pane);
+            };
+            return panes.every(settled) && viewer.counts().painted > before;
+        },
+        [panes, before],
+        // Frames are drawn because something has changed, and not to look whether it has.
+        { polling: 25 },
+    );
 }
 
 export const state = (page) => page.evaluate(() => JSON.parse(document.querySelector(".ffv").framefold.state()));

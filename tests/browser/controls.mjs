@@ -23,8 +23,7 @@ const handle = (of, index, id) => of.locator(`.ffv-shape >> nth=${index}`).locat
 async function follows(name, action) {
     const before = await painted(page);
     await action();
-    await until(() => painted(page), (now) => now > before);
-    await exact(page, [name]);
+    await exact(page, [name], before);
     const trouble = await page.locator(".ffv-trouble:visible").allTextContents();
     if (trouble.length) throw new Error(trouble.join("; "));
 }
