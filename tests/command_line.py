@@ -19,7 +19,7 @@ import pytest
 FORKS = """
 import atexit, gc, threading
 import importlib.metadata, json, os, sys  # metadata is what each command imports first
-from framefold import cli
+from framefold import api, cli  # what functions of one's own need, and other commands do not
 gc.freeze()
 for line in sys.stdin:
     arguments, *streams = json.loads(line)

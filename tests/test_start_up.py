@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import numpy as np
+
 HEAVY = [
     "asyncio",
     "concurrent",
@@ -100,6 +102,20 @@ def test_no_heavy_library_is_imported_in_a_worker():
     imported = set(done.stdout.split())
     assert "framefold.udf.engine.bridge" in imported
     assert not imported & {*HEAVY}
+
+
+def test_a_command_imports_no_numpy(tmp_path):
+    np.save(tmp_path / "scan.npy", np.zeros((2, 3, 4, 4), dtype=np.uint16))
+    script = (
+        "import sys\n"
+        "sys.modules['numpy'] = None\n"
+        "from framefold.cli import main\n"
+        "sys.argv = ['framefold', 'run', 'sum', 'scan.npy', '-o', 'sum.npy']\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    assert np.load(tmp_path / "sum.npy").shape == (4, 4)
 
 
 def test_all_names_at_the_top_can_be_imported():

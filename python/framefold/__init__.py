@@ -13,13 +13,12 @@ system has it, with ``libertem`` read as ``framefold``::
 from typing import TYPE_CHECKING, Any
 
 from framefold._engine import __version__
-from framefold.api import Context
 from framefold.common import _daemon_threads as _daemon_threads
 from framefold.compat.submodules import submodule
-from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold._viewer.viewing import view
+    from framefold.api import Context
     from framefold.checking import check_udf
     from framefold.compat.as_libertem import install_as_libertem
     from framefold.compilation.marks import compiled
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         Transpose,
     )
     from framefold.udf.auto import AutoUDF
+    from framefold.udf.base import UDF
     from framefold.udf.com import CoMUDF
     from framefold.udf.logsum import LogsumUDF
     from framefold.udf.masks import ApplyMasksUDF
@@ -100,6 +100,8 @@ __all__ = [
 
 #: What not every program needs, and the module it is imported from when it is asked for.
 _LAZY = {
+    "UDF": "framefold.udf.base",
+    "Context": "framefold.api",
     "ApplyMasksUDF": "framefold.udf.masks",
     "AutoUDF": "framefold.udf.auto",
     "CoMUDF": "framefold.udf.com",

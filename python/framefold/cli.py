@@ -7,7 +7,7 @@ import signal
 import sys
 
 from framefold import _engine
-from framefold.io.dataset._opening import known_formats
+from framefold.io._packages import formats_of_packages
 
 
 def main() -> None:
@@ -24,7 +24,11 @@ def main() -> None:
             sys.exit(_own_commands.run(arguments))
     # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    known_formats()  # those of packages, too
+    # Most commands need no NumPy, which takes longer to import than what they do.
+    if formats_of_packages():
+        from framefold.io.dataset._opening import known_formats
+
+        known_formats()
     # Tips name the command, not the file that `python -m framefold` runs.
     sys.exit(_engine.cli_main(["framefold", *arguments]))
 

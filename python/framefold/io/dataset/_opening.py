@@ -12,6 +12,7 @@ from typing import Any
 from warnings import warn
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.io._packages import formats_of_packages
 from framefold.io.dataset._calibration import split_facts
 from framefold.io.dataset._file import CLASSES, FileDataSet, open_files
 from framefold.io.dataset._table import FormatRow, format_rows
@@ -19,9 +20,6 @@ from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
 
 __all__ = ["known_formats", "load_as", "of_format"]
-
-#: The group of entry points of packages that bring formats along.
-GROUP = "framefold.formats"
 
 
 def load_as(
@@ -116,9 +114,7 @@ def _load_packages() -> None:
         if _loaded:
             return
         _loaded = True
-        from importlib.metadata import entry_points
-
-        for entry in entry_points(group=GROUP):
+        for entry in formats_of_packages():
             from framefold.io.dataset._own import register_format
 
             try:
