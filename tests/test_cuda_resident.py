@@ -190,8 +190,8 @@ def test_functions_that_write_do_not_change_what_stays(ctx, device, dataset, dat
         ctx.run_udf(resident, [Zeroes(method, dtype), masks], roi=roi)
         found = ctx.run_udf(resident, ff.PickUDF())["intensity"].data
         np.testing.assert_array_equal(found.reshape(data.shape), data)
-        both = ctx.run_udf(resident, [Zeroes(method, dtype), ff.SumUDF()])
-        np.testing.assert_array_equal(both[1]["intensity"].data, data.sum(axis=(0, 1)))
+    both = ctx.run_udf(resident, [Zeroes(method, dtype), ff.SumUDF()])
+    np.testing.assert_array_equal(both[1]["intensity"].data, data.sum(axis=(0, 1)))
 
 
 def test_functions_get_copies_of_their_own(ctx, machine, dataset):

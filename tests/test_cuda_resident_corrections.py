@@ -80,15 +80,16 @@ def test_tiles_have_the_bits_of_those_from_the_file(ctx, device, native, wanted)
     common = np.result_type(native, wanted or np.float32, np.float32)
     dataset = ctx.load("memory", data=data, num_partitions=3)
     udf = Wanted(wanted)
-    for parts in PARTS.values():
-        corrections = CorrectionSet(**parts, allow_empty=True)
-        expected = by_numpy(data.astype(common), parts)
-        with dataset.to_device() as resident, dataset.to_device(roi=ROI) as region:
-            for frames, roi in ((resident, None), (resident, ROI), (region, ROI)):
-                (found,) = ctx.run_udf(frames, [udf], roi=roi, corrections=corrections)
+    with dataset.to_device() as resident, dataset.to_device(roi=ROI) as region:
+        for parts in PARTS.values():
+            corrections = CorrectionSet(**parts, allow_empty=True)
+            expected = by_numpy(data.astype(common), parts)
+            for roi, on_device in ((None, [resident]), (ROI, [resident, region])):
                 chosen = expected.reshape((-1, *SIG)) if roi is None else expected[roi]
-                assert found["tile"].dtype == common
-                np.testing.assert_array_equal(found["tile"].raw_data, chosen)
+                for frames in on_device:
+                    (found,) = ctx.run_udf(frames, [udf], roi=roi, corrections=corrections)
+                    assert found["tile"].dtype == common
+                    np.testing.assert_array_equal(found["tile"].raw_data, chosen)
                 for other in (udf, OnCpu(wanted)):
                     from_file = ctx.run_udf(dataset, other, roi=roi, corrections=corrections)
                     np.testing.assert_array_equal(from_file["tile"].raw_data, chosen)
