@@ -57,14 +57,16 @@ ctx = %s
 dataset = ctx.load("memory", data=np.zeros((10_000, 8, 8), dtype=np.float32), num_partitions=1000)
 small = ctx.load("memory", data=np.zeros((4, 8, 8), dtype=np.float32))
 for how in sys.argv[1:]:
+    steps = ctx.run_udf_iter(dataset=dataset, udf=Slow())
     try:
-        for _ in ctx.run_udf_iter(dataset=dataset, udf=Slow()):
+        for _ in steps:
             if how == "exit":
                 sys.exit(7)
     except KeyboardInterrupt:
         how = "small"
         shape = ctx.run_udf(dataset=small, udf=Slow())["x"].data.shape
-        print("next run:", shape, flush=True)
+        sys.stdout.write(f"next run: {shape}\\n")  # in one piece, as workers write there, too
+        sys.stdout.flush()
 ctx.close()
 """
 
