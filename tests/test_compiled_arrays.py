@@ -33,12 +33,22 @@ def parameters():
     return {"dark": np.ones((7, 6)), "small": np.full((3, 3), 1e6), "weights": np.ones(3)}
 
 
-def case(line, options=""):
-    """A class whose code is ``line``."""
+def case(*lines, options=""):
+    """A class whose code are ``lines``."""
     scope = dict(globals())
     source = f"class Case(One):\n  @ff.compiled{options}\n  def process_frame(self, frame):\n   "
-    exec(f"{source}x = self.results.x; image = self.task_data.image; {line}", scope)
+    body = "\n   ".join(["x = self.results.x; image = self.task_data.image", *lines])
+    exec(f"{source}{body}", scope)
     return scope["Case"]
+
+
+def one_of(lines, options=""):
+    """A class whose code is one of ``lines``, which ``self.params.which`` counts from 0.
+
+    They are compiled together, and for the first only: alone, each takes a second.
+    """
+    chosen = (f"if self.params.which == {n}: {line}" for n, line in enumerate(lines))
+    return case(*chosen, options=options)
 
 
 @numba.njit
@@ -51,30 +61,36 @@ def total(one, other):
     return one + other
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "f = frame.astype(np.float64); f -= self.params.dark",
-        "f = frame.astype(np.float64); f -= self.params.small",
-        "self.results.x += self.params.weights",
-        "x *= self.params.weights",
-        "x += frame",
-        "x += frame[:1]",
-        "x[:2] /= frame[:3, 0]",
-        "x[:1] += frame[:3, 0]",
-        "b = frame > 3; b &= (frame < 9)[:3]",
-        "f = frame.copy(); f <<= frame[:3]",
-        "np.add(self.params.weights, 1, x)",
-        "a = (self.params.weights, 1, x); np.add(*a)",
-        "total(self.params.weights, 1, x)",
-        "np.outer(self.params.weights, self.params.weights, image)",
-        "b = np.zeros(2, np.bool_); np.isneginf(self.params.weights, out=b)",
-        "add_in_place(x, self.params.weights)",
-    ],
+DO_NOT_FIT = (
+    "f = frame.astype(np.float64); f -= self.params.dark",
+    "f = frame.astype(np.float64); f -= self.params.small",
+    "self.results.x += self.params.weights",
+    "x *= self.params.weights",
+    "x += frame",
+    "x += frame[:1]",
+    "x[:2] /= frame[:3, 0]",
+    "x[:1] += frame[:3, 0]",
+    "b = frame > 3; b &= (frame < 9)[:3]",
+    "f = frame.copy(); f <<= frame[:3]",
+    "np.add(self.params.weights, 1, x)",
+    "a = (self.params.weights, 1, x); np.add(*a)",
+    "np.outer(self.params.weights, self.params.weights, image)",
+    "b = np.zeros(2, np.bool_); np.isneginf(self.params.weights, out=b)",
+    "add_in_place(x, self.params.weights)",
 )
+
+
+@pytest.mark.parametrize("line", DO_NOT_FIT)
 def test_shapes_that_do_not_fit(ctx, line):
     with pytest.raises(ValueError, match=OUTSIDE) as caught:
-        results(ctx, DATA, case(line)(**parameters()))
+        results(ctx, DATA, one_of(DO_NOT_FIT)(which=DO_NOT_FIT.index(line), **parameters()))
+    assert "frame 0" in " ".join(caught.value.__notes__)
+
+
+def test_shapes_that_do_not_fit_an_output_of_numba_vectorize(ctx):
+    # By itself, as what has such a function is compiled anew for each run.
+    with pytest.raises(ValueError, match=OUTSIDE) as caught:
+        results(ctx, DATA, case("total(self.params.weights, 1, x)")(**parameters()))
     assert "frame 0" in " ".join(caught.value.__notes__)
 
 
@@ -106,22 +122,27 @@ def test_shapes_that_fit(ctx):
     both(ctx, DATA, Fits, params=parameters)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x[:] = 1; x[1:] += x[:-1]",
-        "x[:] = frame[0]; x[::-1] -= x",
-        "x[:] = frame[0]; x *= x",
-        "f = frame.astype(np.float64); f -= f[0]; x[:] = f[1]",
-        "x[:] = frame[0]; np.add(x[:-1], x[:-1], x[1:])",
-        "x[:3] = frame[0, :3]; np.dot(self.params.small, x[:3], x[:3])",
-        "x[:] = frame[0]; np.round(x[:-1], out=x[1:])",
-        "x[:] = frame[0]; x[:-1].clip(0, 100, x[1:])",
-    ],
+PARTS = (
+    "x[:] = 1; x[1:] += x[:-1]",
+    "x[:] = frame[0]; x[::-1] -= x",
+    "x[:] = frame[0]; x *= x",
+    "f = frame.astype(np.float64); f -= f[0]; x[:] = f[1]",
+    "x[:] = frame[0]; np.add(x[:-1], x[:-1], x[1:])",
+    "x[:3] = frame[0, :3]; np.dot(self.params.small, x[:3], x[:3])",
+    "x[:] = frame[0]; np.round(x[:-1], out=x[1:])",
+    "x[:] = frame[0]; x[:-1].clip(0, 100, x[1:])",
 )
+
+
+@pytest.mark.parametrize("line", PARTS)
 @pytest.mark.parametrize("options", ["", "(boundscheck=False)"])
 def test_operands_that_are_a_part_of_the_result(ctx, line, options):
-    both(ctx, DATA, case(line, options), params=parameters)
+    both(
+        ctx,
+        DATA,
+        one_of(PARTS, options),
+        params=lambda: {"which": PARTS.index(line), **parameters()},
+    )
 
 
 def test_an_output_in_a_tuple_with_numbers(ctx):
@@ -134,26 +155,28 @@ def test_read_only_operands_that_are_a_part_of_the_result(ctx):
         results(ctx, DATA, case(line)())
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x[0] = frame.flat[-1]",
-        "x[0] = frame.T.flat[-2]",
-        "x[0] = frame[:, 1:3].flat[np.int8(-3)]",
-        "x[0] = frame.flat[np.uint8(41)]",
-        "image.flat[-2] = 3; image.T.flat[-1] = 4; x[:] = image[5]",
-    ],
+#: In one function, as signed and unsigned indices of one array are not to have the same code.
+FLAT = (
+    "x[0] = frame.flat[-1]",
+    "x[0] = frame.T.flat[-2]",
+    "x[0] = frame[:, 1:3].flat[np.int8(-3)]",
+    "x[0] = frame.flat[np.uint8(41)]",
+    "image.flat[-2] = 3; image.T.flat[-1] = 4; x[:] = image[5]",
 )
+
+
+@pytest.mark.parametrize("line", FLAT)
 @pytest.mark.parametrize("options", ["", "(boundscheck=False)"])
 def test_flat_indices_count_from_the_end(ctx, line, options):
-    both(ctx, DATA, case(line, options))
+    both(ctx, DATA, one_of(FLAT, options), params=lambda: {"which": FLAT.index(line)})
 
 
 @pytest.mark.parametrize("index", ["42", "-43", "np.uint64(42)"])
 def test_flat_indices_outside(ctx, index):
-    for line in f"x[0] = frame.flat[{index}]", f"image.flat[{index}] = 1":
+    lines = f"x[0] = frame.flat[{index}]", f"image.flat[{index}] = 1"
+    for which in range(len(lines)):
         with pytest.raises(IndexError, match="out of bounds"):
-            results(ctx, DATA, case(line)())
+            results(ctx, DATA, one_of(lines)(which=which))
 
 
 MASK = np.ones(3, bool)
@@ -170,22 +193,22 @@ def indices():
     }
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x[0] = frame.ravel()[self.params.mask].sum()",
-        "x[0] = frame[0, MASK].sum()",
-        "c = frame.copy(); c[..., self.params.rows] = 0",
-        "a = (frame, self.params.beyond, 0); x[0] = np.take(*a).sum()",
-        "x[0] = frame.take(6, axis=0).sum()",
-        "x[0] = np.take_along_axis(frame, self.params.each, 1).sum()",
-        "x[0] = np.delete(frame, self.params.beyond * 6).sum()",
-    ],
+BEYOND = (
+    "x[0] = frame.ravel()[self.params.mask].sum()",
+    "x[0] = frame[0, MASK].sum()",
+    "c = frame.copy(); c[..., self.params.rows] = 0",
+    "a = (frame, self.params.beyond, 0); x[0] = np.take(*a).sum()",
+    "x[0] = frame.take(6, axis=0).sum()",
+    "x[0] = np.take_along_axis(frame, self.params.each, 1).sum()",
+    "x[0] = np.delete(frame, self.params.beyond * 6).sum()",
 )
+
+
+@pytest.mark.parametrize("line", BEYOND)
 def test_masks_and_indices_outside(ctx, line):
-    for cls in case(line), interpreted(case(line)):
+    for cls in one_of(BEYOND), interpreted(one_of(BEYOND)):
         with pytest.raises(IndexError, match=r"did not match|out of bounds"):
-            results(ctx, DATA, cls(**indices()))
+            results(ctx, DATA, cls(which=BEYOND.index(line), **indices()))
 
 
 def test_masks_and_indices_inside(ctx):
@@ -255,22 +278,22 @@ def test_isclose_of_unsigned_numbers(ctx):
     both(ctx, DATA, Close, params=lambda: {"n": np.uint8(60)})
 
 
-@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x[:] = np.floor_divide(self.params.q, 0.1)",
-        "x[0] = np.floor_divide(1.0, 0.1); x[1] = np.floor_divide(1.0, 0.0)",
-        "x[:] = self.params.q; x //= 0.1",
-        "x[:] = 1; x[1:] //= x[:-1] * 0.1",
-        "a = (self.params.q, 0.1, x); np.floor_divide(*a)",
-        "q, r = np.divmod(self.params.q, 0.1); x[:] = q + r",
-        "f = frame.copy(); f //= 2; x[:] = f[1]; np.floor_divide(frame[0], 2, f[0])",
-    ],
+QUOTIENTS = (
+    "x[:] = np.floor_divide(self.params.q, 0.1)",
+    "x[0] = np.floor_divide(1.0, 0.1); x[1] = np.floor_divide(1.0, 0.0)",
+    "x[:] = self.params.q; x //= 0.1",
+    "x[:] = 1; x[1:] //= x[:-1] * 0.1",
+    "a = (self.params.q, 0.1, x); np.floor_divide(*a)",
+    "q, r = np.divmod(self.params.q, 0.1); x[:] = q + r",
+    "f = frame.copy(); f //= 2; x[:] = f[1]; np.floor_divide(frame[0], 2, f[0])",
 )
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
+@pytest.mark.parametrize("line", QUOTIENTS)
 def test_quotients_that_are_rounded_down(ctx, line):
     params = {"q": np.array([1.0, 0.5, -1.0, 0.3, np.inf, 7.0, -0.0])}
-    both(ctx, DATA, case(line), params=lambda: params)
+    both(ctx, DATA, one_of(QUOTIENTS), params=lambda: {"which": QUOTIENTS.index(line), **params})
 
 
 def test_clip_of_integers_with_other_bounds(ctx):
