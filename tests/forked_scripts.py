@@ -2,13 +2,14 @@
 
 To import Matplotlib, Dask and the like takes longer than most of what these scripts do. A script
 runs as ``python SCRIPT`` runs it: under the name ``__main__``, its folder first in ``sys.path``.
-The package itself is imported in each process anew.
+The package itself is imported in each process anew, unless a script names it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ for line in sys.stdin:
     folder, arguments, streams, modules, one_core = json.loads(line)
     for name in modules:
         import_module(name)
-    assert "framefold" not in sys.modules
+    assert "framefold" not in sys.modules or "framefold" in modules
     pid = os.fork()
     if pid == 0:
         signal.alarm(300)
@@ -61,8 +62,12 @@ def forked_scripts(**environment: str) -> Iterator[Callable[..., str]]:
             folder: Path,
             modules: Iterable[str] = (),
             one_core: bool = False,
+            warns: bool = True,
         ) -> str:
-            """Run a script in a folder; gives what it prints if it ends with code 0."""
+            """Run a script in a folder; gives what it prints if it ends with code 0.
+
+            Where it never `warns`, a warning is an error, too.
+            """
             for stream in streams:
                 stream.write_text("")
             files = [str(stream) for stream in streams]
@@ -74,6 +79,7 @@ def forked_scripts(**environment: str) -> Iterator[Callable[..., str]]:
             ended = forks.stdout.readline()
             _, out, err = (stream.read_text(encoding="utf-8") for stream in streams)
             assert ended == "0\n", ended + out + err
+            assert warns or not re.search("warn", err, re.IGNORECASE), err
             return out
 
         yield run
