@@ -51,7 +51,7 @@ REFUSED = {
 
 
 def opened(ctx):
-    """What can be opened, with its data set: several files have to be told what to read."""
+    """What can be opened, with its data set: several files need options to be read."""
     found = []
     for entry in manifest():
         path = real_data() / entry["file"]
