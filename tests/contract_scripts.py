@@ -46,38 +46,28 @@ class Slow(UDF):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
-        stuck = how == "stuck" or how == "one stuck" and self.meta.slice.origin[0] == 0
-        sys.stdout.write(f"{'stuck' if stuck else how}: {os.getpid()}\\n")
+        sys.stdout.write(f"working {os.getpid()}\\n")
         sys.stdout.flush()
-        if stuck:
+        if how == "stuck":
             ctypes.PyDLL(None).sleep(1000)
         time.sleep(0.02)
 
+how = sys.argv[1]
 ctx = %s
 dataset = ctx.load("memory", data=np.zeros((10_000, 8, 8), dtype=np.float32), num_partitions=1000)
-small = ctx.load("memory", data=np.zeros((4, 8, 8), dtype=np.float32))
-for how in sys.argv[1:]:
-    steps = ctx.run_udf_iter(dataset=dataset, udf=Slow())
-    try:
-        for _ in steps:
-            if how == "exit":
-                sys.exit(7)
-    except KeyboardInterrupt:
-        how = "small"
-        shape = ctx.run_udf(dataset=small, udf=Slow())["x"].data.shape
-        sys.stdout.write(f"next run: {shape}\\n")  # in one piece, as workers write there, too
-        sys.stdout.flush()
-ctx.close()
+steps = ctx.run_udf_iter(dataset=dataset, udf=Slow())
+if how == "exit":
+    next(steps)
+    sys.exit(7)
+try:
+    for _ in steps:
+        pass
+except KeyboardInterrupt:
+    how = ""
+    small = ctx.load("memory", data=np.zeros((4, 8, 8), dtype=np.float32))
+    print("next run:", ctx.run_udf(dataset=small, udf=Slow())["x"].data.shape)
+    ctx.close()
 """
-
-
-def said(process, what):
-    """What a script, or one of its workers, says next of something."""
-    for line in process.stdout:
-        before, _, rest = line.strip().partition(": ")
-        if before == what:
-            return rest
-    raise AssertionError((what, process.communicate(timeout=20)))
 
 
 class Scripts:
@@ -112,13 +102,13 @@ class Scripts:
 
     @pytest.fixture
     def started(self, subject):
-        """A script that is at work."""
+        """A script that is at work, and the process that works."""
         subject.lacks("script")
         processes = []
 
-        def start(*hows):
+        def start(how):
             process = subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(ENDING % subject.script), *hows],
+                [sys.executable, "-c", textwrap.dedent(ENDING % subject.script), how],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -126,42 +116,39 @@ class Scripts:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             processes.append(process)
-            return process
+            line = process.stdout.readline()
+            assert line.startswith("working"), process.communicate(timeout=20)
+            return process, int(line.split()[1])
 
         yield start
         for process in processes:
             process.kill()
             process.wait()
 
-    def test_ctrl_c_in_a_script(self, started):
-        process = started("python", "stuck")
-        workers = []
-        for how in ("python", "stuck"):
-            workers.append(said(process, how))
-            begin = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            assert said(process, "next run") == "(4,)"
-            assert time.monotonic() - begin < 30
-        _, err = process.communicate(timeout=40)
+    @pytest.mark.parametrize("how", ["python", "stuck"])
+    def test_ctrl_c_in_a_script(self, started, how):
+        process, worker = started(how)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=40)
         assert process.returncode == 0, err
+        assert "next run: (4,)" in out
         assert "Traceback" not in err
         assert time.monotonic() - begin < 30
-        assert gone(map(int, workers))
+        assert gone([worker])
 
-    def test_the_main_process_dies(self, started):
-        process = started("one stuck")
-        # One of its workers never returns, and the other one runs Python.
-        workers = said(process, "stuck"), said(process, "one stuck")
+    @pytest.mark.parametrize("how", ["python", "stuck"])
+    def test_the_main_process_dies(self, started, how):
+        process, worker = started(how)
         process.kill()
         # Workers have the pipe, too: it ends when they do.
         process.communicate(timeout=40)
-        assert gone(map(int, workers))
+        assert gone([worker])
 
     def test_the_interpreter_ends_in_the_middle(self, started, subject):
-        process = started("exit")
-        worker = said(process, "exit")
+        process, worker = started("exit")
         _, err = process.communicate(timeout=40)
         assert process.returncode == 7, err
         assert "Traceback" not in err
         assert err == "" or subject.forgotten is not None
-        assert gone([int(worker)])
+        assert gone([worker])

@@ -50,6 +50,7 @@ def is_running(pid):
 
 def gone(pids, patience=10.0):
     """Whether these processes have ended, or do so soon."""
+    pids = list(pids)  # which are looked at again and again
     return eventually(lambda: not any(is_running(pid) for pid in pids), patience)
 
 

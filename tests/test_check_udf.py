@@ -491,8 +491,7 @@ class Brightest(ff.UDF):
 class Replaces(Brightest):
     @ff.compiled
     def merge(self, dest, src):
-        for n in range(src.sum.shape[0]):
-            dest.sum[n] = src.sum[n]
+        dest.sum = src.sum
         for y in range(src.most.shape[0]):
             for x in range(src.most.shape[1]):
                 dest.most[y, x] = src.most[y, x]

@@ -106,18 +106,18 @@ export function stalePaints({ paints }) {
     }).length;
 }
 
-/** Waits until both pictures are exact; where `before` pictures had been painted, until another one is. */
-export async function exact(page, panes = ["pattern", "scan"], before = -1) {
+/** Waits until both pictures are exact. */
+export async function exact(page, panes = ["pattern", "scan"]) {
     await page.waitForFunction(
-        ([panes, before]) => {
+        (panes) => {
             const viewer = document.querySelector(".ffv")?.framefold;
             const settled = (pane) => {
                 const badge = document.querySelector(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`);
                 return badge?.checkVisibility() && viewer.settled(pane);
             };
-            return panes.every(settled) && viewer.counts().painted > before;
+            return panes.every(settled);
         },
-        [panes, before],
+        panes,
         // Frames are drawn because something has changed, and not to look whether it has.
         { polling: 25 },
     );

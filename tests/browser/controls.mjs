@@ -23,7 +23,8 @@ const handle = (of, index, id) => of.locator(`.ffv-shape >> nth=${index}`).locat
 async function follows(name, action) {
     const before = await painted(page);
     await action();
-    await exact(page, [name], before);
+    await until(() => painted(page), (now) => now > before);
+    await exact(page, [name]);
     const trouble = await page.locator(".ffv-trouble:visible").allTextContents();
     if (trouble.length) throw new Error(trouble.join("; "));
 }
