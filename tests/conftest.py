@@ -29,6 +29,7 @@ pytest.register_assert_rewrite(
     "contract_results",
     "contract_scripts",
     "cuda_devices",
+    "cuda_udfs",
 )
 
 

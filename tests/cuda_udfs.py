@@ -236,15 +236,22 @@ class Beside(UDF):
         dest.stuck[:] = src.stuck
 
 
-def check_beside(ctx, tmp_path, n, slower, **options):
-    """Workers without a device neither hold up a run in which others have one, nor come last."""
+def check_beside(ctx, tmp_path, n, slower, *, may_repeat=False, **options):
+    """Workers without a device neither hold up a run in which others have one, nor come last.
+
+    Some executors may have an idle worker repeat what another is late with.
+    """
     dataset = ctx.load("memory", data=np.zeros((n, 3, 4), np.uint8), sig_dims=2, num_partitions=n)
     path = tmp_path / "on_devices"
     path.write_bytes(b"")
     result = ctx.run_udf(dataset, Beside(str(path), slower), **options)
     before, stuck = result["before"].data, result["stuck"].data
     others = before[before >= 0]
-    assert len(others) + path.stat().st_size == n
+    n_on_devices = path.stat().st_size
+    if may_repeat:
+        assert len(others) + n_on_devices >= n
+    else:
+        assert len(others) + n_on_devices == n
     assert len(others) >= 2, "they help"
     # Some pass between the moment that a worker gets a partition and the one that it begins.
     assert others.max() < n - slower / 2, f"{sorted(others)} of {n}"
