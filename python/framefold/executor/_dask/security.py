@@ -35,7 +35,8 @@ class ClosedScheduler(Scheduler):  # type: ignore[misc] # distributed has no typ
     """A scheduler without HTTP, which knows no certificates, and tells about tasks."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        with CONFIGURING, dask.config.set(quiet()):  # read there, and nowhere later
+        settings = {**quiet(), "distributed.scheduler.http.routes": []}  # none of it is imported
+        with CONFIGURING, dask.config.set(settings):  # read there, and nowhere later
             super().__init__(*args, **options)
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
@@ -181,6 +182,8 @@ def _here(address: Any) -> Any:
 def worker(scheduler: str, options: Mapping[str, Any], security: Security) -> Worker:
     """A worker of a local cluster, in its process."""
     wanted = options.get("dashboard") or options.get("dashboard_address") is not None
-    cls = Worker if wanted else ClosedWorker
-    address = {"dashboard_address": f"{LOOPBACK}:0"} if wanted else {}
-    return cls(scheduler, **{**address, **options}, security=security)
+    if not wanted:
+        dask.config.set({"distributed.worker.http.routes": []})  # read when it starts
+        return ClosedWorker(scheduler, **options, security=security)
+    address = {"dashboard_address": f"{LOOPBACK}:0"}
+    return Worker(scheduler, **{**address, **options}, security=security)
