@@ -55,6 +55,20 @@ def environment_of_module() -> Iterator[None]:
     assert "signals" not in thread_names(), "run the command in another process: command_line.py"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, Any, Any]:
+    """After a test that collected garbage, what is left is not looked through by the next ones.
+
+    These are what packages brought that were imported since the module began, and results of tests.
+    """
+    before = gc.get_stats()[-1]["collections"]
+    result = yield
+    if gc.get_stats()[-1]["collections"] > before:
+        gc.collect()
+        gc.freeze()
+    return result
+
+
 @pytest.fixture(autouse=True, scope="session")
 def contexts_that_tests_share() -> Iterator[None]:
     """None of their workers is left in the end."""
