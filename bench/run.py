@@ -189,7 +189,8 @@ def measure(arguments: argparse.Namespace, cases: list[Case], folder: Path) -> d
         if limit is not None:
             limit.close()
     if arguments.startup:
-        for result in startup(folder, startup_engines(arguments.libertem_python)):
+        engines = startup_engines(arguments.libertem_python)
+        for result in startup(folder, engines, arguments.rounds):
             if wanted(result["name"], arguments):
                 add(report, result)
     return complete(report)

@@ -17,7 +17,6 @@ from data import Data
 from measure import disagreement, summary
 
 DATA = Data("startup", (8, 16), (64, 64))
-ROUNDS = 5
 #: For those that take seconds.
 SLOW_ROUNDS = 3
 
@@ -48,7 +47,9 @@ PARTS = {
 }
 
 
-def startup(folder: Path, engines: dict[str, tuple[str, str, str | None]]) -> list[dict[str, Any]]:
+def startup(
+    folder: Path, engines: dict[str, tuple[str, str, str | None]], rounds: int
+) -> list[dict[str, Any]]:
     """Measure start-up; ``engines`` gives interpreter, package and executor by name."""
     import numpy as np
 
@@ -58,7 +59,7 @@ def startup(folder: Path, engines: dict[str, tuple[str, str, str | None]]) -> li
     wrong: dict[str, str] = {}
     left_out: dict[str, str] = {}
     # The first round finds out whether answers are right, and fills the system's cache.
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(rounds + 1):
         for name, (python, package, executor) in engines.items():
             if name in left_out or (round_ > SLOW_ROUNDS and package != "framefold"):
                 continue

@@ -48,6 +48,8 @@ def report(folder: Path) -> dict:
 
 ONLY = ["sum-u16", "roi-u16", "tile-sum", "mask8-f32", "com-u8", "frame-noop", "mask1-mib-12"]
 ONLY += ["shifted-8-masks", "shifted-8-masks-fractions", "results-to-zarr"]
+LOOPS = ["frame-brightest", "frame-add", "frame-largest"]
+TILES = [f"tile-{kib}" for kib in (16, 64, 256, 1024, 4096)]
 SPARSE = [
     f"{task}-raw_csr-{data}"
     for task in ("sum", "com", "mask8")
@@ -60,7 +62,7 @@ STARTUP = ["startup-import", "startup-context", "startup-first"]
 def measured(tmp_path_factory):
     """A folder with what came of one call, for all that needs no other packages."""
     folder = tmp_path_factory.mktemp("measured")
-    only = [*ONLY, "raw_csr", "startup-*"]
+    only = [*ONLY, "frame-[bla]*", "tile-[0-9]*", "raw_csr", "startup-*"]
     done = bench(folder, *(word for name in only for word in ("--only", name)))
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -74,10 +76,10 @@ def cases(measured):
 
 def test_answers_agree_and_times_are_reported(measured, cases):
     found = report(measured)
-    assert set(cases) == {*ONLY, *SPARSE, *STARTUP}
+    assert set(cases) == {*ONLY, *LOOPS, *TILES, *SPARSE, *STARTUP}
     assert found["environment"]["cores"] >= 1
     assert {"framefold", "numpy", "python"} <= set(found["environment"]["versions"])
-    for case in (cases[name] for name in ONLY):
+    for case in (cases[name] for name in (*ONLY, *TILES)):
         assert not case["wrong"]
         for name, entry in case["engines"].items():
             assert len(entry["times_s"]) == 2, (case["name"], name)
@@ -102,17 +104,15 @@ def test_the_same_tables_can_be_made_again_from_what_was_written(measured, cases
         check=True,
     )
     rows = [line for line in again.stdout.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 * (2 + len(cases))
-    assert all(f"| {case['title']} |" in again.stdout for case in cases.values())
+    in_tables = [case for case in cases.values() if case["sweep"] is None]
+    assert len(in_tables) == len(cases) - len(TILES)
+    assert len(rows) == 2 * (2 + len(in_tables))
+    assert all(f"| {case['title']} |" in again.stdout for case in in_tables)
 
 
-def test_loops_are_compared_with_numpy(tmp_path):
+def test_loops_are_compared_with_numpy(cases):
     pytest.importorskip("numba")
-    done = bench(tmp_path, "--only", "frame-[bla]*")
-    assert done.returncode == 0, done.stdout + done.stderr
-    cases = {case["name"]: case for case in report(tmp_path)["cases"]}
-    assert set(cases) == {"frame-brightest", "frame-add", "frame-largest"}
-    for case in cases.values():
+    for case in (cases[name] for name in LOOPS):
         assert not case["wrong"]
         assert set(case["engines"]) == {"framefold", "framefold-inline", "numpy"}
 
@@ -167,12 +167,15 @@ def test_a_wrong_engine_is_caught_and_no_time_is_taken(tmp_path):
     assert "wrong answers, so no times: sum-u16" in done.stdout
 
 
-def test_plots_are_drawn_from_what_was_swept(tmp_path):
+def test_plots_are_drawn_from_what_was_swept(measured):
     pytest.importorskip("matplotlib")
-    done = bench(tmp_path, "--only", "tile-*", "--sweeps")
+    assert (measured / "out" / "tile.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_sweeps_are_what_is_plotted_alone(tmp_path):
+    done = bench(tmp_path, "--only", "tile-*", "--sweeps", "--list")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(report(tmp_path)["cases"]) == 5
-    assert (tmp_path / "out" / "tile.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert done.stdout.split() == TILES
 
 
 def test_start_up_is_measured_in_new_processes(cases):
