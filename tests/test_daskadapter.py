@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from dask_scripts import run_script
 from delayed_cases import NAV, SIG, scan, some
 from known_oddities import POSITIONS_WITHOUT_DATA
 
@@ -174,60 +173,6 @@ def test_a_dask_array_with_corrections_of_its_own(ctx):
 def test_what_is_no_data_set_is_refused():
     with pytest.raises(InvalidArgumentError, match=r"Context\.load"):
         make_dask_array(np.zeros((2, 3)))
-
-
-CLUSTER = """
-import os
-import sys
-
-import numpy as np
-from distributed import Client, LocalCluster
-
-import framefold as ff
-from framefold.contrib import daskadapter
-from framefold.exceptions import UnsupportedError
-
-# Stands for a file that only some machines have.
-hidden = os.path.abspath("scan.npy")
-
-
-def can_read(paths, dask_worker):
-    return dask_worker.name in ALLOWED
-
-
-if __name__ == "__main__":
-    data = np.arange(6 * 7 * 10 * 12, dtype=np.uint16).reshape(6, 7, 10, 12)
-    np.save(hidden, data)
-    dataset = ff.Context.make_with("inline").load("npy", hidden, sig_dims=2)
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        daskadapter._can_read = can_read
-        daskadapter.BLOCK_BYTES = 2000
-        names = sorted(cluster.workers)
-        addresses = {w["name"]: a for a, w in client.scheduler_info()["workers"].items()}
-        ALLOWED = names
-        assert daskadapter.make_dask_array(dataset)[1] == []
-        ALLOWED = names[:1]
-        array, workers = daskadapter.make_dask_array(dataset)
-        assert array.npartitions == 6
-        assert workers == [addresses[names[0]]]
-        assert (array.sum(axis=(-1, -2)).compute(workers=workers) == data.sum(axis=(-1, -2))).all()
-        ALLOWED = []
-        try:
-            daskadapter.make_dask_array(dataset)
-        except UnsupportedError as error:
-            assert "no worker" in str(error) and "scan.npy" in str(error)
-        else:
-            raise AssertionError("an array that nobody can read was made")
-    print("as it should be")
-"""
-
-
-def test_workers_that_can_read_the_files(tmp_path):
-    pytest.importorskip("distributed", reason="distributed is not installed")
-    done = run_script(tmp_path, CLUSTER)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "as it should be\n"
 
 
 @pytest.mark.parametrize("name", ["numpy", "cuda", "sparse.COO", "sparse.GCXS", "sparse.DOK"])

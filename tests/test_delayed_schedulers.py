@@ -1,4 +1,4 @@
-"""Delayed runs on the schedulers of Dask: on threads, in other processes, and on a cluster."""
+"""Delayed runs on the schedulers of Dask: on threads, and in other processes."""
 
 import os
 import pickle
@@ -12,13 +12,9 @@ from delayed_cases import (
     NAV,
     SIG,
     PerFrame,
-    Slow,
     Total,
     assert_each_has_its_own,
-    everything,
-    same_bits,
     scan,
-    some,
     with_reused_arrays,
 )
 from known_oddities import POSITIONS_WITHOUT_DATA
@@ -27,11 +23,11 @@ from sample_udfs import Recorder
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, WorkerError
 from framefold.executor._delayed.tasks import DelayedRun
-from framefold.io.corrections import CorrectionSet
-from framefold.udf.stddev import StdDevUDF
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+from delayed_checks import KINDS, check
 
 
 @pytest.fixture(scope="module")
@@ -42,36 +38,6 @@ def inline():
 @pytest.fixture(scope="module")
 def ctx():
     return ff.Context.make_with("delayed")
-
-
-def data_set(kind, ctx, folder):
-    data = scan("uint16")
-    if kind == "npy":
-        np.save(folder / "scan.npy", data)
-        return ctx.load("npy", folder / "scan.npy", sig_dims=2, num_partitions=5)
-    if kind == "dask":
-        chunks = da.from_array(data, chunks=(2, 3, 5, 12))
-        return ctx.load("dask", chunks, sig_dims=2, min_size=0)
-    return ctx.load("memory", data=data, sig_dims=2, sync_offset=2, num_partitions=5)
-
-
-def check(kind, inline, ctx, folder, **options):
-    """Values of all results, computed at once, are those of an inline run."""
-    dataset = data_set(kind, inline, folder)
-    data = scan("uint16")
-    udfs = [PerFrame(), Total(), everything(data), ff.SumUDF(), ff.SumSigUDF(), StdDevUDF()]
-    run = {"dataset": dataset, "udf": udfs, "roi": some()}
-    run["corrections"] = CorrectionSet(dark=np.ones(SIG))
-    expected = inline.run_udf(**run)
-    results = ctx.run_udf(**run)
-    lazy = [[each.delayed_data for each in of.values()] for of in results]
-    (values,) = dask.compute(lazy, **options)
-    for udf, found, of in zip(udfs, values, expected, strict=True):
-        for array, (name, wanted) in zip(found, of.items(), strict=True):
-            assert same_bits(array, wanted.data), (type(udf).__name__, name)
-
-
-KINDS = ["npy", "memory", "dask"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,76 +103,6 @@ def test_other_processes(tmp_path):
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_arrays_are_filled_anew_for_the_next_run(ctx, scheduler):
     assert_each_has_its_own(dask.compute(*with_reused_arrays(ctx), scheduler=scheduler))
-
-
-CLUSTER = """
-import sys
-from pathlib import Path
-
-sys.path[:0] = [sys.argv[1]]
-from distributed import Client, LocalCluster
-
-if __name__ == "__main__":
-    import framefold as ff
-    from test_delayed_schedulers import KINDS, check, check_progress_on_workers
-    from framefold.contrib.daskadapter import make_dask_array
-
-    inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster):
-        for kind in KINDS:
-            check(kind, inline, ctx, Path())
-        dataset = ctx.load("npy", "scan.npy", sig_dims=2)
-        array, workers = make_dask_array(dataset)
-        assert workers == []
-        sums = array.sum(axis=(-1, -2)).compute(workers=workers)
-        assert (sums == inline.run_udf(dataset, ff.SumSigUDF())["intensity"].data).all()
-        check_progress_on_workers(ctx)
-    print("the same")
-"""
-
-
-def check_progress_on_workers(ctx):
-    """Partitions are told of one by one, by workers; nobody listens any more in the end."""
-    from framefold.executor._delayed import progress as delayed_progress
-
-    data = scan("uint16")
-    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=6)
-    heard, other = Recorder(), Recorder()
-    results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=heard)
-    fewer = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
-    others = ctx.run_udf(dataset=fewer, udf=Slow(), progress=other)
-    with ThreadPoolExecutor() as pool:
-        both = [pool.submit(getattr, of["total"], "data") for of in (results, others)]
-        for each in both:
-            assert np.array_equal(each.result(60), data.sum(axis=(2, 3)))
-    for recorder, n_partitions in ((heard, 6), (other, 3)):
-        kinds = [kind for kind, _ in recorder.states]
-        assert kinds[0] == "start"
-        assert kinds[-1] == "end"
-        counts = [state.num_part_complete for kind, state in recorder.states if kind == "update"]
-        assert counts == sorted(set(counts))
-        assert counts[-1] == n_partitions
-        # The last events may come after the result.
-        assert len(counts) > 1
-        assert recorder.states[-1][1].num_frames_complete == 42
-
-    class Breaks(Recorder):
-        def update(self, state):
-            raise KeyError("the reporter")
-
-    results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=Breaks())
-    with pytest.raises(KeyError, match="the reporter"):
-        _ = results["total"].data
-    assert all(not listeners for listeners in delayed_progress._listeners.values())
-
-
-def test_a_cluster(tmp_path):
-    pytest.importorskip("distributed", reason="distributed is not installed")
-    folder = os.path.dirname(os.path.abspath(__file__))
-    done = run_script(tmp_path, CLUSTER, folder, paths=[folder])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("the same\n")
 
 
 def test_what_cannot_be_sent_is_named(ctx):
