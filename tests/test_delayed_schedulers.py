@@ -5,7 +5,6 @@ import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from dask_scripts import run_script
 from delayed_cases import (
@@ -24,9 +23,10 @@ import framefold as ff
 from framefold.exceptions import InvalidArgumentError, WorkerError
 from framefold.executor._delayed.tasks import DelayedRun
 
-dask = pytest.importorskip("dask", reason="dask is not installed")
-da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+pytest.importorskip("dask.array", reason="dask.array is not installed")
 
+import dask
+import dask.array as da
 from delayed_checks import KINDS, check
 
 
