@@ -13,7 +13,7 @@ import pickle
 import sys
 from typing import Any
 
-from framefold.executor._dask.settings import quiet, reading_fast
+from framefold.executor._dask.settings import quiet
 from framefold.executor._processes.channels import connect
 from framefold.executor._processes.serving import set_up_process
 
@@ -30,16 +30,14 @@ def main(connection: int, lifeline: int) -> None:
 
 async def _work(startup_data: bytes) -> None:
     """Be a worker until the scheduler is gone."""
-    with reading_fast():
-        import dask
+    import dask
 
-        if dask.config.get("logging", None) is None:
-            dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
-        dask.config.set(quiet())
-        logging.getLogger("distributed.worker").addFilter(_shorten)
-        # While there is nothing to do.
-        from framefold.executor._dask import work as dask_work  # noqa: F401
-        from framefold.executor._dask.security import worker
+    if dask.config.get("logging", None) is None:
+        dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
+    dask.config.set(quiet())
+    logging.getLogger("distributed.worker").addFilter(_shorten)
+    from framefold.executor._dask import work as dask_work  # noqa: F401 - while there is nothing to do
+    from framefold.executor._dask.security import worker
 
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
     gc.enable()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 #: Dask looks 50 times a second how long its event loop takes to come round, which is most of what
@@ -28,18 +25,3 @@ def quiet() -> dict[str, Any]:
         f"{TICK}.interval": f"{seconds * 1e3:g} ms",
         "distributed.worker.profile.enabled": False,
     }
-
-
-@contextmanager
-def reading_fast() -> Iterator[None]:
-    """Have Dask read its configuration with libyaml, where there is that: ten times as fast.
-
-    In a process that does nothing else meanwhile.
-    """
-    yaml: Any = import_module("yaml")  # which has no types, and which Dask needs, too
-    usual = yaml.SafeLoader
-    yaml.SafeLoader = getattr(yaml, "CSafeLoader", usual)
-    try:
-        yield
-    finally:
-        yaml.SafeLoader = usual
