@@ -2,8 +2,6 @@
 
 import importlib
 import linecache
-import os
-import subprocess
 import sys
 import textwrap
 from collections import namedtuple
@@ -505,87 +503,3 @@ def test_edited_between_runs(ctx, tmp_path, monkeypatch):
         scope = {}
         exec(compile(EDITED.format(value=value), "<cell>", "exec"), scope)
         assert (results(ctx, DATA, scope["Edited"]())["x"] == value).all()
-
-
-SCRIPT = """
-import sys, warnings
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("numba", "llvmlite") and {blocked}:
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Blocked())
-import numpy as np
-import framefold as ff
-@ff.compiled
-def factorial(n):
-    return 1 if n < 2 else n * factorial(n - 1)
-class N(ff.UDF):
-    def get_result_buffers(self):
-        return {{"n": self.buffer("nav", dtype="int64")}}
-    @ff.compiled
-    def process_frame(self, frame):
-        for value in frame.flat:
-            if value > self.params.threshold:
-                self.results.n[0] += {step}
-ctx = ff.Context.make_with({executor!r})
-data = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype("u2")
-ds = ctx.load("memory", data=data)
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    found = ctx.run_udf(dataset=ds, udf=N(threshold=17))
-np.testing.assert_array_equal(found["n"].data, {step} * (data > 17).sum((1, 2)))
-print([str(w.message) for w in said])
-print(ctx.explain(dataset=ds, udf=N(threshold=1)))
-print("NUMBA", "numba" in sys.modules)
-"""
-
-
-def run_script(tmp_path, blocked=False, step=1, executor="inline"):
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(blocked=blocked, step=step, executor=executor))
-    package = os.path.dirname(os.path.dirname(ff.__file__))
-    env = {**os.environ, "FRAMEFOLD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": package}
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, env=env, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_without_numba(tmp_path):
-    said = run_script(tmp_path, blocked=True)
-    assert "not compiled: Numba is not installed; pip install framefold[numba]" in said
-    assert said.count("not compiled: Numba is not installed") == 2
-
-
-def test_a_second_process_loads_what_the_first_compiled(tmp_path):
-    assert "NUMBA True" in run_script(tmp_path)
-    assert "NUMBA False" in run_script(tmp_path)
-    # Edited between runs.
-    assert "NUMBA True" in run_script(tmp_path, step=2)
-    folder = tmp_path / "cache" / "compiled"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    for file in folder.iterdir():  # cut short, as by a full disk
-        file.write_bytes(file.read_bytes()[:-10])
-    assert "NUMBA True" in run_script(tmp_path)
-    folder.chmod(0o777)  # anybody could have written there
-    assert "NUMBA True" in run_script(tmp_path)
-
-
-def test_worker_processes_load_what_the_main_process_compiled(tmp_path):
-    run_script(tmp_path, executor="processes")
-    assert len(list((tmp_path / "cache" / "compiled").iterdir())) == 1
-
-
-def test_what_allocates_is_loaded_by_another_process(tmp_path):
-    for _ in range(2):
-        assert "NUMBA True" in run_script(tmp_path, step="np.ones(2, np.int64).sum()")
-    kept = {file.stat().st_mtime_ns for file in (tmp_path / "cache" / "compiled").iterdir()}
-    assert len(kept) == 1
-
-
-def test_functions_that_call_themselves_are_compiled_anew(tmp_path):
-    # Numba fills in their addresses, and not in what another process has kept.
-    for _ in range(2):
-        assert "NUMBA True" in run_script(tmp_path, step="factorial(3)")
-    assert not list((tmp_path / "cache" / "compiled").iterdir())
