@@ -519,24 +519,35 @@ class Slices(Native):
 
     @ff.compiled
     def process_frame(self, frame):
+        if self.params.n < 0:
+            raise ValueError(self.params.text)
         self.results.first[:] = frame[0, : self.params.n]
 
     @ff.compiled
     def merge(self, dest, src):
-        dest.first[:] = src.first
+        dest.first[:] = src.first[:, : self.params.n_merged]
 
 
-def test_what_assigns_to_slices_is_kept(ctx, monkeypatch):
-    # The text of an exception with numbers in it is made by functions of the interpreter.
+def test_what_assigns_to_slices_and_what_raises_a_text_is_kept(ctx, monkeypatch):
+    # Exceptions of values are made by functions of the interpreter.
     from framefold.compilation import _compiler
 
     data = numbers((4, 5, 6, 7), "uint16")
-    both(ctx, data, Slices, params=lambda: {"n": 4})
+
+    def params(n=4, n_merged=4):
+        return {"n": n, "n_merged": n_merged, "text": "below"}
+
+    both(ctx, data, Slices, params=params)
     monkeypatch.setattr(store, "_loaded", {})
     monkeypatch.setattr(_compiler, "compile_wanted", None)
-    both(ctx, data, Slices, params=lambda: {"n": 4})
-    with pytest.raises(ValueError, match="broadcast"):
-        results(ctx, data, Slices(n=3))
+    both(ctx, data, Slices, params=params)
+    with pytest.raises(ValueError, match=r"broadcast input array from shape \(3,\)"):
+        results(ctx, data, Slices(**params(n=3)))
+    with pytest.raises(ValueError, match="below"):
+        results(ctx, data, Slices(**params(n=-1)))
+    # Compiled code has no texts of numbers, and merge is not run again by the interpreter.
+    with pytest.raises(ValueError, match="broadcast an array into the slice that it is assigned"):
+        results(ctx, data, Slices(**params(n_merged=3)))
 
 
 def test_what_is_kept_is_for_any_number_of_threads(monkeypatch):

@@ -154,8 +154,8 @@ IN_PYTHON = (
 )
 #: Addresses that Numba fills in when it has loaded the code: of functions that call themselves.
 UNRESOLVED = ".numba.unresolved$"
-#: What makes the text of an exception with numbers in it, as that of assigning to a slice: it is
-#: there in each process, and is never called, as the interpreter raises such an exception anew.
+#: What makes the text of an exception with numbers in it: it is there in each process, and is never
+#: called, as the interpreter raises such an exception anew.
 OF_MESSAGES = frozenset(
     (
         "PyErr_SetString",

@@ -29,7 +29,7 @@ from numba.core.extending import (
 )
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NopythonTypeInference
+from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.untyped_passes import IRProcessing
 from numba.np.arrayobj import make_array, populate_array
@@ -37,6 +37,7 @@ from numba.np.numpy_support import from_dtype
 
 from framefold.common import _foreign
 from framefold.compilation._checked import CheckArrays, CheckHelpers
+from framefold.compilation._lowering import Lowering
 from framefold.compilation._readonly import Same, put
 from framefold.compilation.marks import MARK, Options, options_of
 from framefold.compilation.names import LIBRARIES, home
@@ -448,17 +449,18 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 
 
 class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's own, with types of which read-only arrays stay so, and shapes that are checked."""
+    """Numba's own, with types of which read-only arrays stay so, and shapes that are checked.
+
+    Assigning to slices is without the text of an exception.
+    """
 
     finds_types: type = CheckHelpers
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline, without object mode."""
         made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        made.passes = [
-            (self.finds_types if each is NopythonTypeInference else each, about)
-            for each, about in made.passes
-        ]
+        others = {NopythonTypeInference: self.finds_types, NativeLowering: Lowering}
+        made.passes = [(others.get(each, each), about) for each, about in made.passes]
         made.finalize()
         return [made]
 
