@@ -24,6 +24,7 @@ from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, mak
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
+from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation._readonly import KeepReadOnly
 from framefold.compilation.marks import compiled
 
@@ -126,19 +127,19 @@ shared: Any = intrinsic(_shared)
 overlap: Any = intrinsic(_overlaps)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def apart(target: Any, operand: Any) -> Any:
     """An operand, or a copy of it where it may change while it is used, as in NumPy."""
     return operand.copy() if overlap(target, operand) else operand
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def separate(target: Any, operand: Any) -> Any:
     """The same for what computes an element of those at other places, too."""
     return operand.copy() if shared(target, operand) else operand
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def kept(target: Any, operand: Any) -> Any:
     """An operand that is read-only: those that overlap are rare, and a copy needs an allocator."""
     if overlap(target, operand):
@@ -218,7 +219,7 @@ def _axes_of(index: Any, ndim: int) -> Iterator[int]:
         axis += left_out if isinstance(kind, nt.EllipsisType) else not isinstance(kind, nt.NoneType)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def inside(array: Any, axis: Any, indices: Any) -> Any:
     """Indices along an axis, or of all elements, which have to be within it."""
     found = np.asarray(array)
@@ -229,19 +230,19 @@ def inside(array: Any, axis: Any, indices: Any) -> Any:
     return indices
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def nan_if_any(array: Any, median: Any) -> Any:
     """A median, which is NaN where an element is."""
     return median * np.nan if np.isnan(array).any() else median
 
 
-@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
 def floor_quotient(a: Any, b: Any) -> Any:
     """A quotient that is rounded down by its remainder: 1.0 by 0.1 is 9."""
     return a // b
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def floats(array: Any) -> Any:
     """Integers as floating-point numbers."""
     return array * 1.0

@@ -13,9 +13,11 @@ from llvmlite import ir
 from numba.core import ir as numba_ir
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
+from numba.core.extending import intrinsic
 
 from framefold.common import _foreign
 from framefold.compilation import _source, _types
+from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation.marks import Options, options_of
 from framefold.compilation.plan import FAILURE, Wanted
 from framefold.exceptions import UDFError
@@ -60,10 +62,12 @@ def _compiled(wanted: Wanted) -> tuple[MachineCode, Any]:
         makers.append(("end", _source.end_entry, wanted.postprocess))
     if wanted.merge is not None:
         makers.append(("merge", _source.merge_entry, wanted.merge))
-    compiled = []
+    compiled: list[tuple[str, Any]] = []
     for name, make, function in makers:
+        # The last one has the C functions in its code, so that all is made once.
+        first = _exported(name, compiled) if name == makers[-1][0] else None
         try:
-            compiled.append((name, _overload(make(wanted))))
+            compiled.append((name, _overload(make(wanted, first))))
         except NumbaError as error:
             raise cannot(wanted.udf, function, error) from None
         except Exception as error:
@@ -86,7 +90,7 @@ def _returned(wanted: Wanted) -> str:
 
 
 def _overload(entry: Any) -> Any:
-    made = numba.njit(nogil=True, error_model="python", **_types.ONLY_LINKED)(entry)
+    made = numba.njit(nogil=True, error_model="python", **ONLY_LINKED)(entry)
     signature = (nt.intp,) * N_ARGUMENTS
     made.compile(signature)
     return made.overloads[signature]
@@ -94,33 +98,38 @@ def _overload(entry: Any) -> Any:
 
 def _linked(compiled: list[tuple[str, Any]], returns: str) -> tuple[MachineCode, Any]:
     with global_compiler_lock:
-        first = compiled[0][1]
-        library = first.library.codegen.create_library("framefold")
-        library.enable_object_caching()
-        module = library.create_ir_module("framefold")
-        for name, result in compiled:
-            _entry(module, f"framefold_{name}", result)
-        library.add_ir_module(module)
-        for _, result in compiled:
-            library.add_linking_library(result.library)
-        library.finalize()
+        library = compiled[-1][1].library
         data = _foreign.object_code_of(library)
         names = tuple(name for name, _ in compiled)
         addresses = {name: library.get_pointer_to_function(f"framefold_{name}") for name in names}
         code = MachineCode(data, names, _needed(library), returns)
-    return code, (addresses, (library, compiled))
+    return code, (addresses, compiled)
 
 
-def _entry(module: Any, name: str, result: Any) -> None:
-    """A C function that calls what Numba compiled, and returns 1 if that raises."""
-    context = result.target_context
-    callee = context.declare_function(module, result.fndesc)
+def _exported(name: str, others: list[tuple[str, Any]]) -> Any:
+    """An intrinsic that adds C functions to the code of what calls it: of that, and of others."""
+
+    @intrinsic
+    def exported(typing_context: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            _entry(context, builder.module, f"framefold_{name}", builder.function)
+            for other, result in others:
+                context.active_code_library.add_linking_library(result.library)
+                callee = context.declare_function(builder.module, result.fndesc)
+                _entry(context, builder.module, f"framefold_{other}", callee)
+            return context.get_dummy_value()
+
+        return nt.void(), codegen
+
+    return exported
+
+
+def _entry(context: Any, module: Any, name: str, callee: Any) -> None:
+    """A C function that calls what Numba compiles, and returns 1 if that raises."""
     function = ir.Function(module, ir.FunctionType(ir.IntType(32), [I64] * N_ARGUMENTS), name)
     builder = ir.IRBuilder(function.append_basic_block())
-    signature = result.signature
-    status, _ = context.call_conv.call_function(
-        builder, callee, signature.return_type, signature.args, function.args
-    )
+    arguments = (nt.intp,) * N_ARGUMENTS
+    status, _ = context.call_conv.call_function(builder, callee, nt.intp, arguments, function.args)
     with builder.if_then(status.is_error, likely=False):
         slot = builder.add(function.args[0], ir.Constant(I64, 8 * FAILURE))
         address = builder.ptrtoint(status.excinfoptr, I64)

@@ -22,6 +22,9 @@ from numba.np import arrayobj
 
 nt: Any = numba.types
 
+#: Options of functions that only compiled code calls: without others by which the interpreter and C
+#: would.
+ONLY_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 SLICE = "could not broadcast an array into the slice that it is assigned to: their shapes differ"
 #: What Numba calls there, which is for each kind of processor to define; older ones raise a fixed
 #: text.
@@ -82,6 +85,8 @@ _types_of = cache(Types)
 
 class LowerAssignments(Lower):  # type: ignore[misc]
     """Makes code of a function as Numba does, but where it assigns to a slice."""
+
+    context: Any
 
     def lower_setitem(self, *of_statement: Any) -> Any:
         """Make code of ``a[i] = b``."""

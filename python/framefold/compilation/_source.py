@@ -1,17 +1,20 @@
 """The functions that compiled code is entered by, as source text, made for each kind of run.
 
 They read the structs of ``framefold.h``, make what stands for ``self`` of them, and call the user's
-function once per frame or tile. All numbers in them are offsets in bytes.
+function once per frame or tile. All numbers in them are offsets in bytes. What they call first, if
+it is given, does nothing: it adds to what is made of them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numba
 from numba.np.numpy_support import from_dtype
 
 from framefold.compilation import _types
+from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation.marks import Options, options_of
 from framefold.compilation.plan import (
     FIRST,
@@ -44,11 +47,13 @@ ABOUT_SELF = (
 class Entry:
     """One function under construction."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, first: Any = None) -> None:
         self.wanted = wanted
         self.lines: list[str] = []
         self.known: dict[str, Any] = {"load": _types.load_int, "store": _types.store_int}
         self.indent = 1
+        if first is not None:
+            self.line(f"{self.give(first, 'first')}()")
 
     def line(self, text: str) -> None:
         """Add a line."""
@@ -62,10 +67,19 @@ class Entry:
 
     def function(self, name: str, arguments: str) -> Any:
         """The function."""
+        self._leave_out_unused()
         text = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n    return 0\n"
         scope = dict(self.known)
         exec(compile(text, f"<framefold: {name} of {self.wanted.udf}>", "exec"), scope)
         return scope[name]
+
+    def _leave_out_unused(self) -> None:
+        """Without numbers that are read and not used: Numba takes its time for each."""
+        for index in reversed(range(len(self.lines))):
+            name, _, value = self.lines[index].strip().partition(" = ")
+            used = re.compile(rf"\b{re.escape(name)}\b")
+            if value.startswith("load(") and not any(map(used.search, self.lines[index + 1 :])):
+                del self.lines[index]
 
     def view(
         self, array: Any, address: str, shape: list[str], strides: list[str] | None = None
@@ -87,11 +101,11 @@ class Entry:
         if spec.kind == "number":
             kind = from_dtype(_dtype(spec.dtype))
             load = self.give(_types.load_number(kind), "number")
-            return kind, f"{load}(block + {8 * slot})"
+            return kind, f"{load}(block, {8 * slot})"
         if spec.kind == "array":
             array = _types.array_type(_dtype(spec.dtype), spec.ndim, writeable=spec.writeable)
-            shape = [f"load(block + {8 * (slot + 1 + axis)})" for axis in range(spec.ndim)]
-            return array, self.view(array, f"load(block + {8 * slot})", shape)
+            shape = [f"load(block, {8 * (slot + 1 + axis)})" for axis in range(spec.ndim)]
+            return array, self.view(array, f"load(block, {8 * slot})", shape)
         if spec.kind == "tuple":
             kinds, expressions = [], []
             for item in spec.items:
@@ -127,23 +141,23 @@ def _tuple(expressions: list[str] | None) -> str:
     return "(" + "".join(f"{each}, " for each in expressions or []) + ")"
 
 
-def process_entry(wanted: Wanted) -> Any:
+def process_entry(wanted: Wanted, first: Any = None) -> Any:
     """What is called once per tile."""
-    entry = Entry(wanted)
+    entry = Entry(wanted, first)
     at = ROWS if wanted.sparse else TILE
-    entry.line(f"depth = load(tile + {at['depth']})")
-    entry.line(f"first = load(tile + {at['first']})")
+    entry.line(f"depth = load(tile, {at['depth']})")
+    entry.line(f"first = load(tile, {at['first']})")
     if not wanted.sparse:
-        entry.line(f"data = load(tile + {at['data']})")
-        entry.line(f"stride = load(tile + {STRIDE})")
+        entry.line(f"data = load(tile, {at['data']})")
+        entry.line(f"stride = load(tile, {STRIDE})")
     for axis in range(wanted.n_sig):
-        entry.line(f"s{axis} = load(load(tile + {at['sig_shape']}) + {8 * axis})")
-        entry.line(f"o{axis} = load(load(tile + {at['sig_origin']}) + {8 * axis})")
+        entry.line(f"s{axis} = load(load(tile, {at['sig_shape']}), {8 * axis})")
+        entry.line(f"o{axis} = load(load(tile, {at['sig_origin']}), {8 * axis})")
     one = wanted.method == "frame"
     results = _result_members(entry, wanted.buffers, "frame" if one else "tile")
     common = _self_members(entry, wanted)
     if one:
-        entry.line(f"counter = load(host + {HOST_FRAME})")
+        entry.line(f"counter = load(host, {HOST_FRAME})")
         entry.line("for i in range(depth):")
         entry.indent += 1
         entry.line("store(counter, i)")
@@ -162,16 +176,16 @@ def process_entry(wanted: Wanted) -> Any:
     return entry.function("process", "block, tile, views, n, host")
 
 
-def end_entry(wanted: Wanted) -> Any:
+def end_entry(wanted: Wanted, first: Any = None) -> Any:
     """What is called at the end of a partition."""
     assert wanted.postprocess is not None
-    entry = Entry(wanted)
-    entry.line(f"first = load(block + {8 * FIRST})")
+    entry = Entry(wanted, first)
+    entry.line(f"first = load(block, {8 * FIRST})")
     for axis in range(wanted.n_sig):
         slot = wanted.shape_slot + wanted.n_nav + axis
-        entry.line(f"o{axis}, s{axis} = 0, load(block + {8 * slot})")
+        entry.line(f"o{axis}, s{axis} = 0, load(block, {8 * slot})")
     results = _result_members(entry, wanted.buffers, "tile")
-    n_frames = f"load(block + {8 * N_FRAMES})"
+    n_frames = f"load(block, {8 * N_FRAMES})"
     instance = _instance(entry, wanted, results, _self_members(entry, wanted), "0", n_frames)
     entry.line(f"instance = {instance}")
     options = options_of(wanted.postprocess) or Options()
@@ -179,10 +193,10 @@ def end_entry(wanted: Wanted) -> Any:
     return entry.function("end", "block, tile, views, n, host")
 
 
-def merge_entry(wanted: Wanted) -> Any:
+def merge_entry(wanted: Wanted, first: Any = None) -> Any:
     """What folds a partition into the result."""
     assert wanted.merge is not None
-    entry = Entry(wanted)
+    entry = Entry(wanted, first)
     sides = []
     for side, writeable in (("views", True), ("tile", False)):
         members = _result_members(entry, wanted.buffers, "tile", side, writeable=writeable)
@@ -213,18 +227,19 @@ def _result_members(
     members = {}
     n_sig = entry.wanted.n_sig
     for index, buffer in enumerate(buffers):
-        view = f"{views} + {VIEW_SIZE * index}"
+        view = VIEW_SIZE * index
         own = {"nav": 1, "sig": n_sig, "single": 0}[buffer.kind]
         n_dims = own + buffer.n_extra or 1
         stem = f"{views}{index}"
-        entry.line(f"{stem}_data = load({view} + {VIEW_DATA})")
+        entry.line(f"{stem}_data = load({views}, {view + VIEW_DATA})")
+        entry.line(f"{stem}_shape = load({views}, {view + VIEW_SHAPE})")
         shape = []
         for axis in range(n_dims):
-            entry.line(f"{stem}_n{axis} = load(load({view} + {VIEW_SHAPE}) + {8 * axis})")
+            entry.line(f"{stem}_n{axis} = load({stem}_shape, {8 * axis})")
             shape.append(f"{stem}_n{axis}")
         address = f"{stem}_data"
         if part == "frame" and buffer.kind == "nav":
-            entry.line(f"{stem}_step = load(load({view} + {VIEW_STRIDES}))")
+            entry.line(f"{stem}_step = load(load({views}, {view + VIEW_STRIDES}), 0)")
             address = f"{stem}_data + i * {stem}_step"
             shape = shape[1:] or ["1"]
         array = _types.array_type(_dtype(buffer.dtype), len(shape), writeable=writeable)
@@ -299,8 +314,8 @@ def _aux(
     """The part of AUX data that belongs to the frame or the tile."""
     spec, slot = member.spec, member.slot
     dtype = _dtype(spec.dtype)
-    shape = [f"load(block + {8 * (slot + 1 + axis)})" for axis in range(spec.ndim)]
-    address = f"load(block + {8 * slot})"
+    shape = [f"load(block, {8 * (slot + 1 + axis)})" for axis in range(spec.ndim)]
+    address = f"load(block, {8 * slot})"
     if member.aux == "nav":
         step = " * ".join([str(dtype.itemsize), *shape[1:]])
         shape = (shape[1:] or ["1"]) if frame == "i" else [n_frames, *shape[1:]]
@@ -323,8 +338,8 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
     """``self.meta``: what of it compiled code can know."""
     n_nav, n_sig = wanted.n_nav, wanted.n_sig
     numbers = nt.UniTuple(nt.intp, n_nav), nt.UniTuple(nt.intp, n_sig)
-    nav = _tuple([f"load(block + {8 * (wanted.shape_slot + a)})" for a in range(n_nav)])
-    sig = _tuple([f"load(block + {8 * (wanted.shape_slot + n_nav + a)})" for a in range(n_sig)])
+    nav = _tuple([f"load(block, {8 * (wanted.shape_slot + a)})" for a in range(n_nav)])
+    sig = _tuple([f"load(block, {8 * (wanted.shape_slot + n_nav + a)})" for a in range(n_sig)])
     made: dict[str, tuple[Any, str]] = {}
 
     def part(title: str, inner: dict[str, tuple[Any, str]]) -> tuple[Any, str]:
@@ -346,7 +361,7 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
         of_partition = "coordinates, slice, sig_slice, partition_shape, "
         if "partition_shape" in wanted.names:
             shape = {
-                "nav": (nt.UniTuple(nt.intp, 1), f"(load(block + {8 * N_FRAMES}),)"),
+                "nav": (nt.UniTuple(nt.intp, 1), f"(load(block, {8 * N_FRAMES}),)"),
                 "sig": (numbers[1], sig),
             }
             made["partition_shape"] = part("self.meta.partition_shape", shape)
@@ -380,13 +395,13 @@ def _coordinates(entry: Entry, wanted: Wanted, nav: str, frame: str, n_frames: s
     load = _types.load_int
     n_nav, where, has_roi = wanted.n_nav, 8 * POSITIONS, 8 * HAS_ROI
 
-    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    @numba.njit(nogil=True, **ONLY_LINKED)  # type: ignore[untyped-decorator]
     def coordinates(block: Any, first: Any, n: Any, nav: Any) -> Any:
         out = np.empty((n, n_nav), np.int64)
         for row in range(n):
             position = first + row
-            if load(block + has_roi):
-                position = load(load(block + where) + 8 * position)
+            if load(block, has_roi):
+                position = load(load(block, where), 8 * position)
             for back in range(n_nav):
                 axis = n_nav - 1 - back
                 out[row, axis] = position % nav[axis]
@@ -408,11 +423,11 @@ def _pixels(entry: Entry, wanted: Wanted, one: bool) -> str:
 def _rows(entry: Entry, wanted: Wanted, one: bool) -> str:
     """An expression for the entries of a sparse frame or tile, named as SciPy names them."""
     size = _dtype(wanted.input_dtype).itemsize
-    entry.line(f"starts = load(tile + {ROWS['starts']})")
-    entry.line(f"columns = load(tile + {ROWS['columns']})")
-    entry.line(f"values = load(tile + {ROWS['values']})")
-    entry.line(f"begin = load(starts + 8 * {'i' if one else '0'})")
-    entry.line(f"end = load(starts + 8 * {'(i + 1)' if one else 'depth'})")
+    entry.line(f"starts = load(tile, {ROWS['starts']})")
+    entry.line(f"columns = load(tile, {ROWS['columns']})")
+    entry.line(f"values = load(tile, {ROWS['values']})")
+    entry.line(f"begin = load(starts, {'8 * i' if one else '0'})")
+    entry.line(f"end = load(starts, 8 * {'(i + 1)' if one else 'depth'})")
     n_cells = " * ".join([f"s{axis}" for axis in range(wanted.n_sig)]) or "1"
     # Of a tile, starts count from the first entry of the tile's own arrays.
     base = "begin" if one else "0"

@@ -37,7 +37,7 @@ from numba.np.numpy_support import from_dtype
 
 from framefold.common import _foreign
 from framefold.compilation._checked import CheckArrays, CheckHelpers
-from framefold.compilation._lowering import Lowering
+from framefold.compilation._lowering import ONLY_LINKED, Lowering
 from framefold.compilation._readonly import Same, put
 from framefold.compilation.marks import MARK, Options, options_of
 from framefold.compilation.names import LIBRARIES, home
@@ -205,16 +205,16 @@ def make_constant(of: Any) -> Any:
 
 
 def load_number(of: Any) -> Any:
-    """An intrinsic that reads a number at an address."""
+    """An intrinsic that reads a number at an address and an offset."""
 
     @intrinsic
-    def load(typing_context: Any, address: Any) -> Any:
+    def load(typing_context: Any, address: Any, offset: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             kind = context.get_data_type(of)
-            pointer = builder.inttoptr(arguments[0], kind.as_pointer())
+            pointer = builder.inttoptr(builder.add(*arguments), kind.as_pointer())
             return context.unpack_value(builder, of, pointer)
 
-        return of(nt.intp), codegen
+        return of(nt.intp, nt.intp), codegen
 
     return load
 
@@ -262,10 +262,6 @@ def _type_of_function(function: Any, c: Any) -> Any:
     if options is None:
         return None
     return nt.Dispatcher(dispatcher(function, options))
-
-
-#: Without functions by which the interpreter and C call them: only compiled code does.
-ONLY_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 class _Anew(threading.local):
