@@ -65,7 +65,7 @@ async function blank(browser, { viewport = VIEWPORT, colorScheme = "light", redu
     return { page, context };
 }
 
-/** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. */
+/** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. `onSocket` is given its sockets. */
 export async function open(browser, url, options = {}) {
     const { page, context } = await blank(browser, options);
     const seen = { foreign: [], errors: [] };
@@ -85,6 +85,7 @@ export async function open(browser, url, options = {}) {
     }
     page.on("websocket", (socket) => {
         if (new URL(socket.url()).host !== own) seen.foreign.push(socket.url());
+        options.onSocket?.(socket);
     });
     page.on("pageerror", (error) => seen.errors.push(String(error)));
     page.on("console", (message) => {

@@ -22,11 +22,10 @@ async function drag(page, steps, during = () => {}) {
     await page.mouse.up();
 }
 
-const { page, seen, context } = await open(browser, between.link(wanted.url));
 const asked = [];
 /** Pictures of the scan as they came, by the number of their question. */
 const came = new Map();
-page.on("websocket", (socket) => {
+const onSocket = (socket) => {
     socket.on("framesent", ({ payload }) => {
         const message = typeof payload === "string" ? JSON.parse(payload) : {};
         if (message.type === "ask") asked.push(message);
@@ -37,14 +36,12 @@ page.on("websocket", (socket) => {
         const head = JSON.parse(payload.subarray(8, end).toString());
         if (head.pane === "scan") came.set(head.gen, { ...head, codes: payload.subarray(end).toString("base64") });
     });
-});
+};
+const { page, seen, context } = await open(browser, between.link(wanted.url), { onSocket });
 const found = { address: page.url() };
 await exact(page);
 
 if (wanted.what === "drag") {
-    // Sockets that were open before are not listened to: the page is loaded again.
-    await page.reload();
-    await exact(page);
     await drag(page, 10);
     await exact(page);
     asked.length = 0;
@@ -63,8 +60,6 @@ if (wanted.what === "drag") {
     found.p95 = latencies[Math.floor(0.95 * latencies.length)] ?? null;
 }
 if (wanted.what === "coarse") {
-    await page.reload();
-    await exact(page);
     // What the canvas shows right after each picture was painted.
     await page.evaluate(() => {
         window.taken = [];

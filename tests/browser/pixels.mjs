@@ -2,16 +2,13 @@
 import { counts, drawn, exact, launch, open, set, state, tell, wanted } from "./common.mjs";
 
 const browser = await launch({ webgl: wanted.webgl });
-const { page, seen } = await open(browser, wanted.url);
 let colormaps = {};
-page.on("websocket", (socket) => {
+const onSocket = (socket) =>
     socket.on("framereceived", ({ payload }) => {
         const message = typeof payload === "string" ? JSON.parse(payload) : {};
         if (message.type === "hello") colormaps = message.colormaps;
     });
-});
-// Sockets that were open before are not listened to.
-await page.reload();
+const { page, seen } = await open(browser, wanted.url, { onSocket });
 await exact(page);
 const shown = [];
 for (const { name, changes } of wanted.states) {
