@@ -89,34 +89,39 @@ def by_hand(changes, roi, partitions):
     return factor, image
 
 
-@pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
 @pytest.mark.parametrize("executor", [*EXECUTORS, "dask"])
-def test_the_record_says_which_frames_have_which_values(executor, roi):
+def test_the_record_says_which_frames_have_which_values(executor):
     with context(executor) as ctx:
-        dataset = load(ctx)
-        udf, other = Weighted(), Weighted(factor=10.0)
-        partitions = ctx._plan(dataset, [udf, other], roi)[0].partitions()
-        before = ()
-        with ctx.run_udf_iter(dataset=dataset, udf=[udf, ff.SumUDF(), other], roi=roi) as steps:
-            for n, results in enumerate(steps):
-                assert results.changes[: len(before)] == before
-                before = results.changes
-                if n in (3, 4, 20):
-                    steps.update(udf, factor=1.0 + n)
-        assert len(results.changes) == 3
-        assert [change.udf for change in results.changes] == [0, 0, 0]
-        firsts = [change.first_frame for change in results.changes]
-        assert firsts == sorted(firsts)
-        assert 0 < firsts[0] < len(np.flatnonzero(np.ones(N, bool) if roi is None else roi))
-        factor, image = by_hand(results.changes, roi, partitions)
-        np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
-        np.testing.assert_array_equal(results[0]["image"].data, image)
-        assert results[0]["latest"].data == [21.0]
-        assert udf.params.factor == 21.0
-        # The others are as they were.
-        np.testing.assert_array_equal(results[2]["factor"].raw_data, np.full(len(factor), 100.0))
-        complete = ctx.run_udf(dataset=dataset, udf=Weighted(factor=10.0), roi=roi)
-        np.testing.assert_array_equal(results[2]["image"].data, complete["image"].data)
+        # The executor auto begins without worker processes, and then has them.
+        for roi in (None, ROI):
+            record_is_right(ctx, roi)
+
+
+def record_is_right(ctx, roi):
+    dataset = load(ctx)
+    udf, other = Weighted(), Weighted(factor=10.0)
+    partitions = ctx._plan(dataset, [udf, other], roi)[0].partitions()
+    before = ()
+    with ctx.run_udf_iter(dataset=dataset, udf=[udf, ff.SumUDF(), other], roi=roi) as steps:
+        for n, results in enumerate(steps):
+            assert results.changes[: len(before)] == before
+            before = results.changes
+            if n in (3, 4, 20):
+                steps.update(udf, factor=1.0 + n)
+    assert len(results.changes) == 3
+    assert [change.udf for change in results.changes] == [0, 0, 0]
+    firsts = [change.first_frame for change in results.changes]
+    assert firsts == sorted(firsts)
+    assert 0 < firsts[0] < len(np.flatnonzero(np.ones(N, bool) if roi is None else roi))
+    factor, image = by_hand(results.changes, roi, partitions)
+    np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
+    np.testing.assert_array_equal(results[0]["image"].data, image)
+    assert results[0]["latest"].data == [21.0]
+    assert udf.params.factor == 21.0
+    # The others are as they were.
+    np.testing.assert_array_equal(results[2]["factor"].raw_data, np.full(len(factor), 100.0))
+    complete = ctx.run_udf(dataset=dataset, udf=Weighted(factor=10.0), roi=roi)
+    np.testing.assert_array_equal(results[2]["image"].data, complete["image"].data)
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
@@ -401,33 +406,38 @@ class FastWithAux(Fast):
             dest.aux[i] = src.aux[i]
 
 
-@pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
 @pytest.mark.parametrize("executor", [*EXECUTORS, "dask"])
-def test_compiled_functions(executor, roi):
+def test_compiled_functions(executor):
     pytest.importorskip("numba")
     with context(executor) as ctx:
-        dataset = load(ctx)
-        udf, other, slow = Fast(), Fast(factor=10.0), Weighted()
-        partitions = ctx._plan(dataset, [udf, other, slow], roi)[0].partitions()
-        with ctx.run_udf_iter(dataset=dataset, udf=[udf, other, slow], roi=roi) as steps:
-            for n, results in enumerate(steps):  # noqa: B007 - the last one
-                if n in (3, 4, 20):
-                    steps.update(udf, factor=1.0 + n)
-                if n == 10:
-                    steps.update(slow, factor=2.0)
-        changes = [change for change in results.changes if change.udf == 0]
-        assert [change.parameters["factor"] for change in changes] == [4.0, 5.0, 21.0]
-        firsts = [change.first_frame for change in changes]
-        assert firsts == sorted(firsts)
-        assert firsts[0] > 0
-        factor, image = by_hand(changes, roi, partitions)
-        np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
-        np.testing.assert_array_equal(results[0]["image"].data, image)
-        assert udf.params.factor == 21.0
-        np.testing.assert_array_equal(results[1]["factor"].raw_data, np.full(len(factor), 100.0))
-        (change,) = (change for change in results.changes if change.udf == 2)
-        factor, _ = by_hand([change], roi, partitions)
-        np.testing.assert_array_equal(results[2]["factor"].raw_data, factor**2)
+        # The executor auto begins without worker processes, and then has them.
+        for roi in (None, ROI):
+            record_of_compiled_is_right(ctx, roi)
+
+
+def record_of_compiled_is_right(ctx, roi):
+    dataset = load(ctx)
+    udf, other, slow = Fast(), Fast(factor=10.0), Weighted()
+    partitions = ctx._plan(dataset, [udf, other, slow], roi)[0].partitions()
+    with ctx.run_udf_iter(dataset=dataset, udf=[udf, other, slow], roi=roi) as steps:
+        for n, results in enumerate(steps):  # noqa: B007 - the last one
+            if n in (3, 4, 20):
+                steps.update(udf, factor=1.0 + n)
+            if n == 10:
+                steps.update(slow, factor=2.0)
+    changes = [change for change in results.changes if change.udf == 0]
+    assert [change.parameters["factor"] for change in changes] == [4.0, 5.0, 21.0]
+    firsts = [change.first_frame for change in changes]
+    assert firsts == sorted(firsts)
+    assert firsts[0] > 0
+    factor, image = by_hand(changes, roi, partitions)
+    np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
+    np.testing.assert_array_equal(results[0]["image"].data, image)
+    assert udf.params.factor == 21.0
+    np.testing.assert_array_equal(results[1]["factor"].raw_data, np.full(len(factor), 100.0))
+    (change,) = (change for change in results.changes if change.udf == 2)
+    factor, _ = by_hand([change], roi, partitions)
+    np.testing.assert_array_equal(results[2]["factor"].raw_data, factor**2)
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes", "auto"])
