@@ -194,7 +194,8 @@ class Profile(ff.Transform):
     @ff.compiled
     def process_frame(self, frame, out):
         for y in range(frame.shape[0]):
-            out[y] = frame[y].sum()
+            for x in range(frame.shape[1]):
+                out[y] += frame[y, x]
 
 
 def test_frames_of_other_axes(ctx):
@@ -405,7 +406,7 @@ class Compiled(ff.Transform):
 
 if __name__ == "__main__":
     for executor in ("processes", "dask"):
-        with ff.Context.make_with(executor, cpus=2) as ctx:
+        with ff.Context.make_with(executor, cpus=1) as ctx:  # one worker, which is another process
             data = np.arange(48).reshape((3, 4, 2, 2))
             dataset = ctx.load("memory", data=data, num_partitions=3)
             dataset = dataset.pipe(Mine(), Compiled(np.ones((2, 2), int)))
