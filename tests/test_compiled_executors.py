@@ -19,12 +19,12 @@ EXECUTORS = ("inline", "threads", "processes", "auto", "delayed", "dask", "dask 
 
 
 @contextmanager
-def made(name):
+def made(name, **options):
     """A context with that executor; ``dask threads`` has its workers in this process."""
     if name.startswith("d"):
         pytest.importorskip("distributed" if name.startswith("dask") else "dask")
     if name != "dask threads":
-        options = {"cpus": 2} if name == "dask" else {}
+        options = {"cpus": 2, **options} if name == "dask" else options
         with ff.Context.make_with(name, **options) as context:
             yield context
         return
@@ -233,7 +233,7 @@ class Blocks:
 
 @pytest.mark.parametrize("name", ["processes", "dask"])
 def test_workers_without_numba(name):
-    with made(name) as own, pytest.raises(WorkerError) as caught:
+    with made(name, cpus=1) as own, pytest.raises(WorkerError) as caught:
         own.run_udf(dataset(own, DATA, num_partitions=5), Tiles(unused=Blocks()))
     assert "Numba is not installed" in str(caught.value)
     assert "install Numba both here and there, or in neither place" in str(caught.value)
