@@ -491,7 +491,8 @@ class Brightest(ff.UDF):
 class Replaces(Brightest):
     @ff.compiled
     def merge(self, dest, src):
-        dest.sum = src.sum
+        for n in range(src.sum.shape[0]):
+            dest.sum[n] = src.sum[n]
         for y in range(src.most.shape[0]):
             for x in range(src.most.shape[1]):
                 dest.most[y, x] = src.most[y, x]
