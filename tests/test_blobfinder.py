@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,12 +103,26 @@ def test_disks_of_the_packages_own_pattern_are_where_it_says(
     )
 
 
+@cache
+def found_in_arrays(upsample: bool | int) -> list[Any]:
+    """What the package's functions for NumPy arrays find, the fast one and that of full frames."""
+    from libertem_blobfinder.common.correlation import process_frames_fast, process_frames_full
+    from libertem_blobfinder.common.patterns import RadialGradient
+
+    scan = cases.lattice_scan()
+    pattern, peaks = RadialGradient(cases.RADIUS), cases.lattice_peaks(scan)
+    stack = scan.frames.reshape(-1, *scan.frames.shape[2:]).astype(np.float32)
+    return [
+        process(pattern=pattern, frames=stack, peaks=peaks, upsample=upsample)
+        for process in (process_frames_fast, process_frames_full)
+    ]
+
+
 @pytest.mark.parametrize("upsample", [False, 10])
 def test_frames_give_what_the_package_finds_in_arrays(
     ctx: ff.Context, scan: Any, frames: Any, upsample: bool | int
 ) -> None:
     """The package's functions for NumPy arrays do the same without any UDF."""
-    from libertem_blobfinder.common.correlation import process_frames_fast, process_frames_full
     from libertem_blobfinder.common.patterns import RadialGradient
     from libertem_blobfinder.udf.correlation import FastCorrelationUDF, FullFrameCorrelationUDF
 
@@ -117,9 +132,7 @@ def test_frames_give_what_the_package_finds_in_arrays(
     *correlated, total = ctx.run_udf(dataset=scan, udf=udfs)
     np.testing.assert_array_equal(total["intensity"].data, frames.sum(axis=(0, 1)))
 
-    stack = frames.reshape(-1, *frames.shape[2:]).astype(np.float32)
-    for result, process in zip(correlated, [process_frames_fast, process_frames_full], strict=True):
-        parts = process(pattern=pattern, frames=stack, peaks=peaks, upsample=upsample)
+    for result, parts in zip(correlated, found_in_arrays(upsample), strict=True):
         names = ("centers", "refineds", "peak_values", "peak_elevations")
         for name, part in zip(names, parts, strict=True):
             expected = part.reshape(3, 4, *part.shape[1:])
