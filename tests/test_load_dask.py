@@ -1,11 +1,13 @@
 """Dask arrays as data sets: each chunk once, whatever the chunks are."""
 
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
-from dask_scripts import run_script, workers_without_them
-from delayed_cases import PerFrame, Total, assert_same
+from dask_scripts import workers_without_them
+from delayed_cases import PerFrame, Total, assert_same, same_bits
 from known_oddities import odd
 
 import framefold as ff
@@ -16,16 +18,16 @@ from framefold.udf.stddev import StdDevUDF
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
-SHAPE = (6, 7, 3, 10, 12)
+SHAPE = (6, 4, 2, 10, 12)
 CHUNKS = {
-    "rows": (2, 7, 3, 10, 12),
-    "parts of rows": (1, 2, 3, 10, 12),
+    "rows": (2, 4, 2, 10, 12),
+    "parts of rows": (1, 2, 2, 10, 12),
     "single frames": (1, 1, 1, 10, 12),
-    "boxes of the scan": (2, 3, 2, 10, 12),
-    "columns of the scan": (6, 2, 3, 10, 12),
-    "parts of frames": (2, 7, 3, 4, 5),
-    "everything cut": (2, 3, 2, 4, 5),
-    "uneven": ((1, 2, 3), (4, 3), (3,), (10,), (7, 5)),
+    "boxes of the scan": (2, 3, 1, 10, 12),
+    "columns of the scan": (6, 1, 2, 10, 12),
+    "parts of frames": (2, 4, 2, 4, 5),
+    "everything cut": (2, 3, 1, 4, 6),
+    "uneven": ((1, 2, 3), (3, 1), (2,), (10,), (7, 5)),
     "one": SHAPE,
 }
 
@@ -96,26 +98,31 @@ def computed(results):
 
 
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
-@pytest.mark.parametrize("min_size", [0, 5000, None])
+@pytest.mark.parametrize("min_size", [0, 3000, None])
 def test_every_chunk_is_computed_once(inline, ctx, data, in_memory, chunks, min_size):
     array, seen = watched(data, chunks)
     dataset = ctx.load("dask", array, sig_dims=2, min_size=min_size)
     results = ctx.run_udf(dataset=dataset, udf=udfs())
     assert (seen == []) == (ctx.executor.later.__qualname__.startswith("Delayed"))
-    computed(results)
+    values = computed(results)
     assert len(seen) == len(set(seen)) == np.prod(array.numblocks)
     expected = inline.run_udf(dataset=dataset, udf=udfs())
-    for mine, other in zip(results, expected, strict=True):
-        assert_same(mine, other, "executors")
-    close(results, in_memory)
+    if values:
+        wanted = [each.data for of in expected for each in of.values()]
+        assert all(same_bits(mine, other) for mine, other in zip(values, wanted, strict=True))
+    close(expected, in_memory)
+    # To look at each delayed result computes all chunks again: that is done once for each cut.
+    if not values or min_size == 3000:
+        for mine, other in zip(results, expected, strict=True):
+            assert_same(mine, other, "executors")
 
 
 @pytest.mark.parametrize("chunks", ["boxes of the scan", "everything cut", "parts of rows"])
 def test_only_chunks_with_selected_frames_are_computed(inline, ctx, data, chunks):
     array, seen = watched(data, CHUNKS[chunks])
-    dataset = ctx.load("dask", array, sig_dims=2, min_size=5000)
+    dataset = ctx.load("dask", array, sig_dims=2, min_size=3000)
     roi = np.zeros(SHAPE[:3], dtype=bool)
-    roi[1, 2:4, 2] = roi[5, 6, 0] = True
+    roi[1, 2:4, 1] = roi[5, 3, 0] = True
     results = ctx.run_udf(dataset=dataset, udf=udfs(), roi=roi)
     computed(results)
     wanted = set()
@@ -194,7 +201,7 @@ def test_axes_in_the_order_of_chunks(ctx, data):
     kept = ctx.load("dask", array, sig_dims=2, min_size=0)
     moved = ctx.load("dask", array, sig_dims=2, min_size=0, preserve_dimensions=False)
     assert tuple(kept.shape) == SHAPE
-    assert tuple(moved.shape) == (7, 6, 3, 10, 12)
+    assert tuple(moved.shape) == (4, 6, 2, 10, 12)
     assert "1 piece" in kept.meta["read in"]
     assert "4 pieces" in moved.meta["read in"]
     sums = ctx.run_udf(dataset=moved, udf=ff.SumSigUDF())["intensity"].data
@@ -209,9 +216,9 @@ def test_what_is_done_is_said(ctx, data):
     dataset = ctx.load("dask", array, sig_dims=2)
     assert dataset.format == "dask"
     assert dataset.array is array
-    assert "162 in a grid of (3, 3, 2, 3, 3)" in dataset.meta["chunks"]
+    assert "72 in a grid of (3, 2, 2, 3, 2)" in dataset.meta["chunks"]
     explained = ctx.explain(dataset, ff.SumUDF())
-    assert "up to 54 chunks are put together, to make runs of frames" in explained
+    assert "up to 24 chunks are put together, to make runs of frames" in explained
     assert "can only be read as a whole" in explained
     assert dataset.warnings == []
     large = da.zeros((2000, 2000, 32, 32), dtype="uint8", chunks=(2000, 50, 32, 32))
@@ -242,8 +249,6 @@ ALIVE: set[int] = set()
 
 
 def test_one_piece_is_in_memory_at_a_time(inline):
-    import weakref
-
     def make(block_info=None):
         block = np.ones((1, 8, 64, 64), dtype="float32")
         ALIVE.add(id(block))
@@ -274,18 +279,18 @@ def test_a_chunk_that_cannot_be_computed_is_named(data, executor, request):
         context = request.getfixturevalue("processes")
     else:
         context = ff.Context.make_with(executor)
-    dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
+    dataset = context.load("dask", failing(data, (1, 1, 0, 0, 0)), sig_dims=2)
     with pytest.raises(ZeroDivisionError) as caught:
         context.run_udf(dataset=dataset, udf=PerFrame())
     notes = " ".join(caught.value.__notes__)
-    assert "chunk (1, 2, 0, 0, 0) of the Dask array" in notes
+    assert "chunk (1, 1, 0, 0, 0) of the Dask array" in notes
     assert "partition 1" in notes
 
 
 def test_it_is_itself_in_a_delayed_run(data):
     context = ff.Context.make_with("delayed")
-    dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
-    with pytest.raises(ZeroDivisionError, match=r"\(1, 2, 0, 0, 0\)"):
+    dataset = context.load("dask", failing(data, (1, 1, 0, 0, 0)), sig_dims=2)
+    with pytest.raises(ZeroDivisionError, match=r"\(1, 1, 0, 0, 0\)"):
         _ = context.run_udf(dataset=dataset, udf=PerFrame())["total"].data
 
 
@@ -293,7 +298,7 @@ def test_it_is_itself_in_a_delayed_run(data):
     ("change", "kind", "message"),
     [
         (lambda b: b.astype("float64"), InvalidArgumentError, "has dtype float64.*says uint16"),
-        (lambda b: b[:1], InvalidArgumentError, r"shape \(1, 3, 2, 10, 12\).*says \(2, 3, 2"),
+        (lambda b: b[:1], InvalidArgumentError, r"shape \(1, 3, 1, 10, 12\).*says \(2, 3, 1"),
         (lambda b: np.ma.masked_less(b, 5), UnsupportedError, "masked array"),
         (lambda b: [1, 2], UnsupportedError, r"builtins\.list"),
     ],
@@ -363,17 +368,10 @@ def test_the_scheduler_that_is_set_computes_chunks(inline, data):
     assert asked == [1, 1, 1]
 
 
-def test_nothing_is_left_of_a_data_set(tmp_path):
-    code = (
-        "import gc, weakref, numpy as np, dask.array as da, framefold as ff\n"
-        "array = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))\n"
-        "ctx = ff.Context.make_with('inline')\n"
-        "dataset = ctx.load('dask', array)\n"
-        "ctx.run_udf(dataset=dataset, udf=ff.SumUDF())\n"
-        "reader = weakref.ref(dataset._reader)\n"
-        "del dataset\n"
-        "gc.collect()\n"
-        "assert reader() is None\n"
-    )
-    done = run_script(tmp_path, code)
-    assert done.returncode == 0, done.stderr
+def test_nothing_is_left_of_a_data_set(inline):
+    dataset = inline.load("dask", da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7)))
+    inline.run_udf(dataset=dataset, udf=ff.SumUDF())
+    reader = weakref.ref(dataset._reader)
+    del dataset
+    gc.collect()
+    assert reader() is None
