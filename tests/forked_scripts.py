@@ -17,21 +17,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-FORKS = """
-import json, os, runpy, signal, sys
+FORKS = f"""
+import gc, json, os, runpy, signal, sys
 from importlib import import_module
+sys.path.append({str(Path(__file__).parent)!r})
+import uncompiled  # as in tests/conftest.py
+sys.path.pop()
 for line in sys.stdin:
     folder, arguments, streams, modules, one_core = json.loads(line)
     for name in modules:
         import_module(name)
     assert "framefold" not in sys.modules or "framefold" in modules
+    gc.freeze()  # to look through all this at the end of each fork would copy it
     pid = os.fork()
     if pid == 0:
         signal.alarm(300)
         for number, path in enumerate(streams):
             os.dup2(os.open(path, os.O_RDWR), number)
         if one_core and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+            os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
         os.chdir(folder)
         sys.argv = arguments
         sys.path[0] = os.path.dirname(arguments[0])

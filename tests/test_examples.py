@@ -15,6 +15,8 @@ from real_files import real_file
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ["bright-field", "com-x", "com-y", "dark-field", "mean-pattern", "overview", "strain"]
 PYPLOT = "matplotlib.pyplot"
+#: What its ``api`` imports when a name is asked for.
+HYPERSPY = ["hyperspy._signals.signal2d", "hyperspy.roi", "hyperspy.io"]
 Run = Callable[..., str]
 
 
@@ -101,7 +103,7 @@ def test_a_lazy_signal_of_hyperspy_goes_in_and_comes_out(run: Run, tmp_path: Pat
     pytest.importorskip("dask", reason="dask is not installed")
     pytest.importorskip("hyperspy", reason="hyperspy is not installed")
     script, options = "examples/hyperspy_lazy.py", ["--scan", "20", "24", "--out", "out"]
-    printed = run(script, *options, modules=[PYPLOT, "dask.array", "hyperspy.api"])
+    printed = run(script, *options, modules=[PYPLOT, "dask.array", "distributed", *HYPERSPY])
     assert pictures(tmp_path / "out") == ["radial-profiles"]
     assert "5 tasks of Dask, one for each partition" in printed
     match = re.search(r"correlation with the mean of the pixels in the ring: ([\d.]+)", printed)
@@ -113,7 +115,7 @@ def test_a_dask_array_goes_in_and_dask_arrays_come_out(run: Run, tmp_path: Path)
     pytest.importorskip("matplotlib")
     pytest.importorskip("dask", reason="dask is not installed")
     script, options = "examples/dask_array.py", ["--scan", "24", "20", "--out", "out"]
-    printed = run(script, *options, modules=[PYPLOT, "dask.array"])
+    printed = run(script, *options, modules=[PYPLOT, "dask.array", "distributed"])
     assert pictures(tmp_path / "out") == ["vortex"]
     assert re.search(r"\d+ electrons in 480 frames", printed)
     match = re.search(r"the beam is found within ([\d.]+) pixels \(rms\)", printed)
@@ -127,7 +129,7 @@ def test_electrons_are_counted_and_their_field_opens_elsewhere(run: Run, tmp_pat
     pytest.importorskip("zarr", reason="zarr is not installed")
     pytest.importorskip("hyperspy", reason="hyperspy is not installed")
     script, options = "examples/electron_counting.py", ["--scan", "24", "20", "--out", "out"]
-    printed = run(script, *options, modules=[PYPLOT, "xarray", "zarr", "hyperspy.api"])
+    printed = run(script, *options, modules=[PYPLOT, "dask.array", "xarray", "zarr", *HYPERSPY])
     assert pictures(tmp_path / "out") == ["electron-counting"]
     assert "noise 2.9" in printed
     assert "12 hot pixels" in printed
