@@ -70,7 +70,9 @@ def elsewhere() -> Iterator[Elsewhere]:
     """Runs what a notebook says of LiberTEM, on framefold, and of HyperSpy if it is there."""
     modules = {"LiberTEM": ["matplotlib.pyplot"]}
     if importlib.util.find_spec("hyperspy"):
-        modules["HyperSpy"] = ["hyperspy._signals.signal2d", "dask.array", "scipy.ndimage"]
+        modules["HyperSpy"] = ["hyperspy._signals.signal2d", "hyperspy.roi", "hyperspy.io"]
+        modules["HyperSpy"] += ["dask.array", "distributed", "scipy.ndimage", "h5py", "zarr"]
+        modules["HyperSpy"] += ["rsciio.empad", "rsciio.utils._units"]
     with forked_scripts(MPLBACKEND="Agg") as run:
 
         def run_blocks(notebook: Any, folder: Path) -> None:
