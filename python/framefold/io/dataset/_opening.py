@@ -5,6 +5,7 @@ Stands above the formats, those of packages, too: none of them knows what others
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from inspect import Parameter, signature
 from threading import RLock
@@ -93,7 +94,7 @@ def of_format(filetype: str) -> type[FileDataSet]:
     return class_of_own(filetype) or FileDataSet
 
 
-def known_formats(asked: str = "auto") -> dict[str, FormatRow]:
+def known_formats(asked: str = "auto") -> Mapping[str, FormatRow]:
     """The rows of all formats, or of those that are enough to open a file of the type ``asked``."""
     found = format_rows()
     if asked not in found:

@@ -20,7 +20,7 @@ from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._calibration import FACTS, TURNS
 from framefold.io.dataset._factory import class_from
 from framefold.io.dataset._file import FileDataSet
-from framefold.io.dataset._table import format_rows
+from framefold.io.dataset._table import format_added, format_rows
 from framefold.io.dataset.base import _open_again
 
 __all__ = ["class_of_own", "register_format"]
@@ -137,6 +137,7 @@ def register_format(cls: Class) -> Class:
             _Detect(cls),
             _Open(cls),
         )
+        format_added()
         made = class_from(
             format_rows()[name],
             f"{cls.__name__}DataSet",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from framefold import _engine
 
-__all__ = ["FormatRow", "Option", "format_rows"]
+__all__ = ["FormatRow", "Option", "format_added", "format_rows"]
 
 #: The types of values, in words that are also annotations.
 TYPES = {
@@ -73,8 +75,23 @@ class FormatRow(NamedTuple):
         return [option.name for option in self.options if option.kind == "path"]
 
 
-def format_rows() -> dict[str, FormatRow]:
+def format_rows() -> Mapping[str, FormatRow]:
     """The rows that there are by now, by their names."""
+    return _rows(_n_added)
+
+
+#: How often formats were added.
+_n_added = 0
+
+
+def format_added() -> None:
+    """Have the table read again, which is kept as each file that is opened needs it."""
+    global _n_added
+    _n_added += 1
+
+
+@lru_cache(maxsize=1)
+def _rows(_n_added: int) -> Mapping[str, FormatRow]:
     return {
         name: FormatRow(name, title, extensions, [Option(*option) for option in options])
         for name, title, extensions, options in _engine.format_table()
