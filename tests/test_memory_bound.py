@@ -30,7 +30,7 @@ def watch():
 path, n_frames = sys.argv[1], int(sys.argv[2])
 ctx = ff.Context()
 ds = ctx.load("raw", path=path, dtype="uint16", nav_shape=(n_frames,), sig_shape=(256, 256))
-masks = [lambda i=i: np.full((256, 256), i, dtype=np.float32) for i in range(16)]
+masks = [lambda i=i: np.full((256, 256), i, dtype=np.float32) for i in range(64)]
 udfs = {
     "sum": ff.SumUDF(),
     "sumsig": ff.SumSigUDF(),
