@@ -6,12 +6,14 @@ import gc
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 
 import numpy as np
 import process_cases
 import pytest
+from dask_scripts import QUIET
 from process_cases import eventually, gone
 
 import framefold as ff
@@ -128,19 +130,15 @@ def scheduler_address(scheduler_file):
 
 
 class Cluster:
-    """A scheduler and workers, as the commands of Dask start them.
+    """A scheduler and workers, started as users start them."""
 
-    Modules in ``missing`` are not found by the scheduler.
-    """
-
-    def __init__(self, folder, n_workers, forks, *, missing=(), nanny=False):
+    def __init__(self, folder, n_workers, scheduler_environment=None, *, nanny=False):
         port_file = folder / "scheduler.json"
-        command = ["dask", "scheduler", "--port", "0", "--no-dashboard"]
+        command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
+        self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
+        self.folder, self.processes = folder, []
         command += ["--scheduler-file", str(port_file)]
-        self.folder, self.processes, self.forks = folder, [], forks
-        self.log = folder / "cluster.log"
-        self.log.touch()
-        self.scheduler = self.start(command, missing)
+        self.scheduler = self.start(command, scheduler_environment)
         try:
             self.address = scheduler_address(port_file)
             for _ in range(n_workers):
@@ -149,14 +147,15 @@ class Cluster:
             self.__exit__()
             raise
 
-    def add_worker(self, missing=(), *, nanny=False):
-        command = ["dask", "worker", self.address, "--nthreads", "1"]
+    def add_worker(self, environment=None, *, nanny=False):
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]
         command += ["--no-dashboard", "--death-timeout", "20"]
         command += [] if nanny else ["--no-nanny"]
-        self.start([*command, "--local-directory", str(self.folder)], missing)
+        self.start([*command, "--local-directory", str(self.folder)], environment)
 
-    def start(self, command, missing):
-        process = self.forks.start(command, self.log, missing=missing)
+    def start(self, command, environment):
+        environment = {**(os.environ if environment is None else environment), **QUIET}
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
         self.processes.append(process)
         return process
 
@@ -174,3 +173,4 @@ class Cluster:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+        self.log.close()

@@ -29,7 +29,6 @@ from dask_cases import (
     assert_usable,
     inline,  # noqa: F401 - a fixture
 )
-from dask_forks import forks  # noqa: F401 - a fixture
 
 import framefold as ff
 from framefold.exceptions import (
@@ -130,8 +129,8 @@ def test_no_workers():
             executor.run_function(abs, -3)
 
 
-def test_the_scheduler_goes_away(inline, forks, tmp_path, monkeypatch):  # noqa: F811
-    with Cluster(tmp_path, 1, forks) as cluster:
+def test_the_scheduler_goes_away(inline, tmp_path, monkeypatch):  # noqa: F811
+    with Cluster(tmp_path, n_workers=1) as cluster:
         ctx = ff.Context(executor=DaskJobExecutor.connect(cluster.address))
         ctx.executor.client.wait_for_workers(1)
         with monkeypatch.context() as patch:
@@ -156,9 +155,9 @@ def test_the_scheduler_goes_away(inline, forks, tmp_path, monkeypatch):  # noqa:
 
 
 @pytest.fixture(scope="module")
-def nannies(forks, tmp_path_factory):  # noqa: F811
+def nannies(tmp_path_factory):
     """A cluster whose worker is looked after by a nanny."""
-    with Cluster(tmp_path_factory.mktemp("cluster"), 1, forks, nanny=True) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), n_workers=1, nanny=True) as cluster:
         yield cluster
 
 
@@ -181,8 +180,8 @@ def test_workers_with_nannies(nannies, inline, tmp_path):  # noqa: F811
         assert_usable(ctx)
 
 
-def test_workers_that_an_ended_run_keeps_busy_are_left_out(inline, forks, tmp_path):  # noqa: F811
-    with Cluster(tmp_path, 1, forks) as cluster:
+def test_workers_that_an_ended_run_keeps_busy_are_left_out(inline, tmp_path):  # noqa: F811
+    with Cluster(tmp_path, n_workers=1) as cluster:
         executor = DaskJobExecutor.connect(cluster.address, startup_timeout=2)
         with ff.Context(executor=executor) as ctx:
             executor.client.wait_for_workers(1)
@@ -231,9 +230,23 @@ def test_everything_is_restarted(nannies, inline, tmp_path):  # noqa: F811
         assert len(set(last[0]["pid"].data.tolist())) == 2
 
 
-def test_a_scheduler_without_framefold(inline, forks, tmp_path):  # noqa: F811
-    with Cluster(tmp_path, 1, forks, missing=["framefold"]) as cluster:
-        cluster.add_worker(missing=["framefold"])
+WITHOUT_FRAMEFOLD = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "framefold":
+            raise ModuleNotFoundError("there is no framefold", name="framefold")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_FRAMEFOLD)
+    without = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with Cluster(tmp_path, n_workers=1, scheduler_environment=without) as cluster:
+        cluster.add_worker(without)
         with ff.Context(executor=DaskJobExecutor.connect(cluster.address)) as ctx:
             assert eventually(lambda: ctx.executor.n_workers == 2, 40)
             # The worker without it is left out; the other one does all the work.

@@ -17,8 +17,8 @@ from sample_udfs import Level
 pytest.importorskip("distributed")
 
 from dask_cases import raw_file, scheduler_address
-from dask_forks import forks  # noqa: F401 - a fixture
 from dask_hosts import Network, needed
+from dask_scripts import QUIET
 from executor_cases import assert_same
 
 import framefold as ff
@@ -56,14 +56,13 @@ class Cluster:
     Some of them see the data; what is in the folder ``secret``, none of them sees.
     """
 
-    def __init__(self, folder, forks):  # noqa: F811
+    def __init__(self, folder):
         self.data, self.secret = folder / "data", folder / "secret"
         self.data.mkdir()
         self.secret.mkdir()
         self.folder = folder
-        self.log = folder / "cluster.log"
-        self.log.touch()
-        self.network = Network(forks)
+        self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
+        self.network = Network()
         #: The hosts of the workers that see the data, and of those that do not.
         self.seeing, self.blind = [], []
         try:
@@ -73,22 +72,28 @@ class Cluster:
             raise
 
     def start_scheduler(self):
+        import subprocess
+
         file = self.folder / "scheduler.json"
-        command = ["dask", "scheduler", "--port", "0", "--no-dashboard"]
+        command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
-        self.network.processes.append(self.network.forks.start(command, self.log))
+        process = subprocess.Popen(
+            command, stdout=self.log, stderr=self.log, env={**os.environ, **QUIET}
+        )
+        self.network.processes.append(process)
         self.address = scheduler_address(file)
 
     def add_worker(self, *, sees_data):
         """Start a worker on a host of its own."""
         host = self.network.add_host()
-        command = ["dask", "worker", self.address, "--no-nanny"]
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--no-nanny"]
         command += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "30"]
         scratch = self.folder / host.address
         scratch.mkdir()
         command += ["--local-directory", str(scratch), "--host", host.address]
         hidden = (self.secret,) if sees_data else (self.secret, self.data)
-        host.run(command, log=self.log, hidden=hidden)
+        settings = [f"{name}={value}" for name, value in QUIET.items()]
+        host.run(["env", *settings, *command], log=self.log, hidden=hidden)
         (self.seeing if sees_data else self.blind).append(host)
         return host
 
@@ -99,13 +104,14 @@ class Cluster:
 
     def close(self):
         self.network.close()
+        self.log.close()
 
 
 @pytest.fixture(scope="module")
-def cluster(forks, tmp_path_factory):  # noqa: F811
+def cluster(tmp_path_factory):
     """Of two hosts that see the data, and one that does not; tests add others."""
     needed()
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), forks)
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         for sees_data in (True, True, False):
             cluster.add_worker(sees_data=sees_data)
