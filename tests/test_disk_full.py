@@ -9,7 +9,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from forked_processes import forked_processes
 from process_cases import hard_limit  # noqa: F401 - a fixture
 from sample_udfs import Level
 from shared_contexts import shared
@@ -45,74 +44,56 @@ FULL = """
         def process_frame(self, frame):
             self.results.x[:] = frame
 
-    disk, *executors = sys.argv[1:]
-
-    def fill(executor):
-        rng = np.random.default_rng(1)
-        with ff.Context.make_with(executor, cpus=2) as ctx:
-            data = rng.random((400, 32, 32)).astype(np.float32)  # 1.6 MB, for a disk of 1 MB
-            dataset = ctx.load("memory", data=data, num_partitions=8)
-            for name, write in {
-                "RecordUDF": lambda path: ctx.run_udf(dataset, RecordUDF(path)),
-                "export": lambda path: ctx.export_dataset(dataset, path=path),
-                "zarr": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".zarr")),
-                "hdf5": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".h5")),
-                "out": lambda path: ctx.run_udf(dataset, Same(), out=path),
-                "zarr-out": lambda path: ctx.run_udf(
-                    dataset, Same(), out=path.replace(".npy", ".zarr")
-                ),
-                "convert": lambda path: ctx.convert(dataset, path.replace(".npy", ".toml")),
-            }.items():
-                try:
-                    write(os.path.join(disk, "new.npy"))
-                except (FramefoldError, OSError) as error:
-                    print(name, type(error).__name__, error)
-                else:
-                    print(name, "was written")
-                print(name, "left", os.listdir(disk))
-            old = os.path.join(disk, "old.npy")
-            np.save(old, np.arange(5))
+    executor, disk = sys.argv[1:]
+    rng = np.random.default_rng(1)
+    with ff.Context.make_with(executor, cpus=2) as ctx:
+        data = rng.random((400, 32, 32)).astype(np.float32)  # 1.6 MB, for a disk of 1 MB
+        dataset = ctx.load("memory", data=data, num_partitions=8)
+        for name, write in {
+            "RecordUDF": lambda path: ctx.run_udf(dataset, RecordUDF(path)),
+            "export": lambda path: ctx.export_dataset(dataset, path=path),
+            "zarr": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".zarr")),
+            "hdf5": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".h5")),
+            "out": lambda path: ctx.run_udf(dataset, Same(), out=path),
+            "zarr-out": lambda path: ctx.run_udf(
+                dataset, Same(), out=path.replace(".npy", ".zarr")
+            ),
+            "convert": lambda path: ctx.convert(dataset, path.replace(".npy", ".toml")),
+        }.items():
             try:
-                ctx.export_dataset(dataset, path=old, overwrite=True)
-            except FramefoldError as error:
-                print("overwriting", error)
-            assert np.load(old).tolist() == [0, 1, 2, 3, 4]
-            os.remove(old)
-            assert set(ctx.run_udf(dataset, Level())["level"].data.tolist()) == {5.0}
-        print("usable")
-
-    for executor in executors:
-        print("== on", executor)
-        fill(executor)
+                write(os.path.join(disk, "new.npy"))
+            except (FramefoldError, OSError) as error:
+                print(name, type(error).__name__, error)
+            else:
+                print(name, "was written")
+            print(name, "left", os.listdir(disk))
+        np.save(os.path.join(disk, "old.npy"), np.arange(5))
+        try:
+            ctx.export_dataset(dataset, path=os.path.join(disk, "old.npy"), overwrite=True)
+        except FramefoldError as error:
+            print("overwriting", error)
+        assert np.load(os.path.join(disk, "old.npy")).tolist() == [0, 1, 2, 3, 4]
+        assert set(ctx.run_udf(dataset, Level())["level"].data.tolist()) == {5.0}
+    print("usable")
 """
 
 
-@pytest.fixture(scope="module")
-def full_disk(tmp_path_factory):
-    """What a script says that fills a small disk, by executor."""
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_full_disk(tmp_path, executor):
     if shutil.which("unshare") is None:
         pytest.skip("there is no command to mount a small disk with")
-    folder = tmp_path_factory.mktemp("full")
-    disk = folder / "disk"
+    disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=1m tmpfs '{disk}'"
     isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     can = subprocess.run([*isolated, mount], capture_output=True, check=False, timeout=20)
     if can.returncode:
         pytest.skip(f"no small disk can be mounted here: {can.stderr.decode()}")
-    (folder / "script.py").write_text(textwrap.dedent(FULL))
-    script = f"'{sys.executable}' '{folder}/script.py' '{disk}' {' '.join(EXECUTORS)}"
-    run = [*isolated, f"{mount} && exec {script}"]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=80)
-    said = {part.partition("\n")[0]: part for part in done.stdout.split("== on ")[1:]}
-    return done, said
-
-
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_full_disk(full_disk, executor):
-    done, said = full_disk
+    (tmp_path / "script.py").write_text(textwrap.dedent(FULL))
+    run = f"{mount} && exec '{sys.executable}' '{tmp_path}/script.py' {executor} '{disk}'"
+    done = subprocess.run([*isolated, run], capture_output=True, text=True, check=False, timeout=80)
     assert done.returncode == 0, (done.stdout, done.stderr)
-    lines = said[executor].splitlines()
+    lines = done.stdout.splitlines()
     assert lines[-1] == "usable"
     for name in ("RecordUDF", "export", "zarr", "hdf5", "out", "zarr-out", "convert"):
         said = [line for line in lines if line.startswith(f"{name} ")]
@@ -185,18 +166,17 @@ SHORT_OF_MEMORY = """
 """
 
 
-@pytest.fixture(scope="module")
-def start():
-    """Starts scripts."""
-    with forked_processes() as forks:
-        yield forks
-
-
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_memory_that_runs_out(start, executor):
-    script = start(textwrap.dedent(SHORT_OF_MEMORY), executor)
-    out, err = script.communicate(timeout=80)
-    assert script.returncode == 0, (out, err)
-    lines = out.splitlines()
+def test_memory_that_runs_out(tmp_path, executor):
+    (tmp_path / "script.py").write_text(textwrap.dedent(SHORT_OF_MEMORY))
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py", executor],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=80,
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    lines = done.stdout.splitlines()
     assert lines[-1] == "usable"
     assert lines[0].startswith("MemoryError:"), lines

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import textwrap
 import time
 
 import pytest
-from forked_processes import forked_processes
 from process_cases import eventually, gone, hard_limit, shm  # noqa: F401 - a fixture
 
 if sys.platform != "linux":
@@ -86,11 +86,15 @@ INTERRUPTED = """
 """
 
 
-@pytest.fixture(scope="module")
-def start():
-    """Starts scripts."""
-    with forked_processes() as forks:
-        yield lambda script, *arguments: forks(textwrap.dedent(PRELUDE + script), *arguments)
+def start(script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PRELUDE + script), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where interrupts are ignored, as in jobs of a shell, children would ignore them, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
 
 
 def finished(process):
@@ -114,7 +118,7 @@ def wait_for(process, line):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_ctrl_c(start, executor):
+def test_ctrl_c(executor):
     names = shm()
     process = start(INTERRUPTED, executor, "run merge")
     try:
@@ -134,7 +138,7 @@ def test_ctrl_c(start, executor):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("seconds", [0.002, 0.01, 0.1, 0.3])
-def test_ctrl_c_during_start_up(start, executor, seconds):
+def test_ctrl_c_during_start_up(executor, seconds):
     names = shm()
     assert "interrupted: start-up" in finished(start(INTERRUPTED, executor, "start-up", seconds))
     assert eventually(lambda: shm() <= names)
@@ -192,7 +196,7 @@ FORKED = """
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_runs_in_forks(start, executor):
+def test_runs_in_forks(executor):
     names = shm()
     said = finished(start(FORKED, executor)).splitlines()
     assert said[:-1] == ["os.fork", "multiprocessing", "during a run"]
@@ -216,7 +220,7 @@ ON_A_THREAD = """
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_run_on_a_thread(start, executor):
+def test_a_run_on_a_thread(executor):
     finished(start(ON_A_THREAD, executor))
 
 
