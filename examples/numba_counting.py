@@ -71,7 +71,7 @@ def exposure(n_frames: int, size: int = 128, electrons: float = 40) -> tuple[Arr
     rng = np.random.default_rng(7)
     cells = size // 4
     hits = rng.random((n_frames, cells, cells)) < electrons / cells**2
-    frames = rng.integers(0, 4, (n_frames, size, size), dtype=np.uint16)  # noise
+    frames = rng.poisson(1.0, (n_frames, size, size)).astype(np.uint16)
     for frame, y, x in zip(*np.nonzero(hits), strict=True):
         top, left = 4 * y + rng.integers(1, 3), 4 * x + rng.integers(1, 3)
         frames[frame, top, left] += 60
