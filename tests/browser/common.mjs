@@ -107,22 +107,26 @@ export function stalePaints({ paints }) {
     }).length;
 }
 
-/** Waits until both pictures are exact. */
-export async function exact(page, panes = ["pattern", "scan"]) {
-    await page.waitForFunction(
-        (panes) => {
-            const viewer = document.querySelector(".ffv")?.framefold;
-            const settled = (pane) => {
-                const badge = document.querySelector(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`);
-                return badge?.checkVisibility() && viewer.settled(pane);
-            };
-            return panes.every(settled);
+/**
+ * Waits until pictures are exact, of which more than `before` were painted; gives the words of what failed. The page looks by
+ * itself, in one call, and draws no frames for that.
+ */
+export const exact = (page, panes = ["pattern", "scan"], before = -1) =>
+    page.evaluate(
+        async ([panes, before, limit]) => {
+            const shown = (selector) => [...document.querySelectorAll(selector)].filter((node) => node.checkVisibility());
+            const settled = (viewer, pane) => viewer.settled(pane) && shown(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`).length > 0;
+            const end = performance.now() + limit;
+            for (;;) {
+                const viewer = document.querySelector(".ffv")?.framefold;
+                if (viewer && viewer.counts().painted > before && panes.every((pane) => settled(viewer, pane))) break;
+                if (performance.now() > end) throw new Error(`not exact: ${shown(".ffv-state, .ffv-trouble").map((node) => node.textContent)}`);
+                await new Promise((resolve) => setTimeout(resolve, 25));
+            }
+            return shown(".ffv-trouble").map((node) => node.textContent);
         },
-        panes,
-        // Frames are drawn because something has changed, and not to look whether it has.
-        { polling: 25 },
+        [panes, before, LIMIT_MS],
     );
-}
 
 export const state = (page) => page.evaluate(() => JSON.parse(document.querySelector(".ffv").framefold.state()));
 export const counts = (page) => page.evaluate(() => document.querySelector(".ffv").framefold.counts());
