@@ -26,7 +26,7 @@ COMMAND = shlex.split(os.environ.get("FRAMEFOLD_VIEW_COMMAND", "")) or [
 ]
 #: A folder with a page that is tried instead of the one that the command holds.
 DIST = os.environ.get("FRAMEFOLD_VIEW_DIST")
-#: Where pictures of the page are left for people; by default they go with the test.
+#: Where pictures of the page are left for people, if they want to see them.
 PICTURES = os.environ.get("FRAMEFOLD_VIEW_PICTURES")
 LIMIT = 240
 #: What runs the scripts, all in one browser: to start one takes longer than most of them.

@@ -1,4 +1,4 @@
-// Pictures of the page as users see it: each view is shown, and kept in a folder.
+// Pictures of the page as users see it: each view is shown, and kept in a folder if people want to see it.
 import { exact, launch, open, set, tell, wanted } from "./common.mjs";
 
 const browser = await launch();
@@ -16,6 +16,6 @@ for (const { name, changes, click } of wanted.views) {
     await page.waitForTimeout(300);
     const trouble = await page.locator(".ffv-trouble:visible, .ffv-said.ffv-wrong:visible").allTextContents();
     words.push({ name, trouble, badges: await page.locator(".ffv-badge").allTextContents(), text: (await page.locator("#framefold-viewer").innerText()).slice(0, 4000) });
-    await page.screenshot({ path: `${wanted.folder}/${name}.png`, fullPage: true });
+    if (wanted.folder) await page.screenshot({ path: `${wanted.folder}/${name}.png`, fullPage: true });
 }
 tell({ words, ...seen });
