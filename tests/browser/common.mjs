@@ -120,7 +120,7 @@ export const exact = (page, panes = ["pattern", "scan"], before = -1) =>
             for (;;) {
                 const viewer = document.querySelector(".ffv")?.framefold;
                 if (viewer && viewer.counts().painted > before && panes.every((pane) => settled(viewer, pane))) break;
-                if (performance.now() > end) throw new Error(`not exact: ${shown(".ffv-state, .ffv-trouble").map((node) => node.textContent)}`);
+                if (performance.now() > end) throw new Error(`not exact: ${shown(".ffv-state, .ffv-trouble").map((node) => node.innerText)}`);
                 await new Promise((resolve) => setTimeout(resolve, 25));
             }
             return shown(".ffv-trouble").map((node) => node.textContent);
