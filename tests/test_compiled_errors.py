@@ -30,6 +30,12 @@ def ctx():
     return ff.Context.make_with("inline")
 
 
+@pytest.fixture(scope="module", params=["inline", "threads", "processes"])
+def each_ctx(request):
+    with ff.Context.make_with(request.param) as context:
+        yield context
+
+
 DATA = np.arange(6 * 5 * 4 * 3).reshape(6, 5, 4, 3).astype("int32")
 
 
@@ -48,15 +54,14 @@ class Divides(One):
         self.results.x[0] = 100 // (value - 120)
 
 
-@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
-def test_division_by_zero(executor):
-    with ff.Context.make_with(executor) as ctx, pytest.raises(ZeroDivisionError) as caught:
-        results(ctx, DATA, Divides())
+def test_division_by_zero(each_ctx):
+    with pytest.raises(ZeroDivisionError) as caught:
+        results(each_ctx, DATA, Divides())
     notes = " ".join(caught.value.__notes__)
     assert "frame 10" in notes
     assert "Divides" in notes
     lines = [entry.name for entry in caught.traceback]
-    assert "process_frame" in lines or executor == "processes"
+    assert "process_frame" in lines or isinstance(each_ctx.executor, ProcessJobExecutor)
 
 
 def test_what_only_compiled_code_raises(ctx):
@@ -345,14 +350,12 @@ def test_arrays_of_one_element_count(ctx):
     assert found.ravel().tolist() == list(range(11, 341, 11))
 
 
-@pytest.mark.parametrize("executor", ["inline", "processes"])
-def test_what_is_returned_and_not_written_warns_once(executor):
+def test_what_is_returned_and_not_written_warns_once(each_ctx):
     said = r"Case\.process_frame is compiled and returns float64, .* self\.results\.x\[:\] ="
-    with ff.Context.make_with(executor) as ctx:
-        for _ in range(2):  # compiled, and from the cache
-            with pytest.warns(IgnoredReturnWarning, match=said) as told:
-                results(ctx, DATA, case("return frame.mean()")(), options={"num_partitions": 3})
-            assert [each.filename for each in told] == [compiled_cases.__file__]
+    for _ in range(2):  # compiled, and from the cache
+        with pytest.warns(IgnoredReturnWarning, match=said) as told:
+            results(each_ctx, DATA, case("return frame.mean()")(), options={"num_partitions": 3})
+        assert [each.filename for each in told] == [compiled_cases.__file__]
 
 
 def unmarked(value):
