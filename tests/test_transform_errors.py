@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from process_cases import eventually
+from shared_contexts import shared
 from test_transform import NAV, SIG, Cropped, Profile
-from transform_cases import FORMS, Base
+from transform_cases import FORMS, Base, Slow
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, LimitError, UDFError, UDFRunCancelled
@@ -70,7 +71,7 @@ def counted(n=12):
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
 def test_exceptions_come_back_as_themselves(executor):
     options = {} if executor == "inline" else {"cpus": 2}
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         dataset = ctx.load("memory", data=counted(), sig_dims=2, num_partitions=4)
         for cls, error, text, where in [
             (Raises, Broken, "no such", r"Raises\(value=4\) for frame 4\b"),
@@ -259,7 +260,7 @@ def test_threads_with_python_on_both_sides_do_not_wait_for_each_other():
         import sys
         sys.path[:0] = [{str(Path(__file__).parent)!r}]
         import framefold as ff, numpy as np
-        from test_stages import Frames
+        from stage_cases import Frames
         from transform_cases import Each
         data = np.ones((21, 40, 40), np.uint16)
         with ff.Context.make_with("threads", cpus=4) as ctx:
@@ -274,23 +275,12 @@ def test_threads_with_python_on_both_sides_do_not_wait_for_each_other():
     assert done.stdout.strip() == "done", done.stderr
 
 
-class Slow(ff.Transform):
-    def __init__(self, begun):
-        super().__init__(begun=begun)
-
-    def process_frame(self, frame, out):
-        import time
-
-        Path(self.params.begun).touch()
-        time.sleep(0.02)
-
-
 SLOW = """
     import sys
     sys.path[:0] = [sys.argv[3]]
     import numpy as np
     import framefold as ff
-    from test_transform_errors import Slow
+    from transform_cases import Slow
 
     ctx = ff.Context.make_with(sys.argv[1], **({} if sys.argv[1] == "inline" else {"cpus": 2}))
     dataset = ctx.load("memory", data=np.zeros((100, 100, 8, 8), np.float32), num_partitions=4)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import framefold as ff
 
 
@@ -61,6 +64,17 @@ class CompiledArrays(Base):
     def process_frames(self, frames, out):
         for i in range(len(frames)):
             out[i] += frames[i, :-1] * 1.0 + frames[i, 1:] * self.params.amount
+
+
+class Slow(ff.Transform):
+    """Says that it has begun, and takes its time."""
+
+    def __init__(self, begun):
+        super().__init__(begun=begun)
+
+    def process_frame(self, frame, out):
+        Path(self.params.begun).touch()
+        time.sleep(0.02)
 
 
 FORMS = {
