@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executor_subjects import SUBJECTS, made
+from shared_contexts import shared
 from test_native_udf import Sums
 
 import framefold as ff
@@ -78,6 +79,15 @@ def ctx(request, udf_plugin):
             distributed.Client(cluster, set_as_default=False) as client,
             ff.Context(executor=DaskJobExecutor(client)) as context,
         ):
+            yield context
+    elif request.param in ("dask", "dask, connected"):
+        with ExitStack() as stack:
+            context = stack.enter_context(shared("dask"))
+            if request.param == "dask, connected":
+                from dask_cases import connected_to
+
+                executor = connected_to(context.executor)
+                context = stack.enter_context(ff.Context(executor=executor))
             yield context
     else:
         with ExitStack() as stack, made(request.param, stack).make() as context:
