@@ -290,6 +290,8 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
             continue
         arithmetic = arithmetic_time(cupy, case, n_frames, options.runs)
         bound = arithmetic if case.resident else max(arithmetic, n_bytes / link)
+        first = np.arange(n_frames) < 64
+        expected = on_cpu(plain, case, int(first.sum()))
         for crew in crews(case):
             ctx = ff.Context.make_with("threads", cpus=crew.cpus, gpus=crew.gpus)
             if case.compressed:
@@ -298,8 +300,6 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
                 dataset = ctx.load("raw", plain, dtype="uint16", nav_shape=nav, sig_shape=SIG)
             if case.resident:
                 dataset = dataset.to_device()
-            first = np.arange(n_frames) < 64
-            expected = on_cpu(plain, case, int(first.sum()))
             on_device = partial(ctx.run_udf, backends=crew.backends)
             check(on_device(dataset, crew.udf(case), roi=first), expected, case.name)
 

@@ -93,7 +93,7 @@ def test_a_package_that_is_wrong_on_a_device_ends_it(monkeypatch, side_band, tmp
     import framefold as ff
 
     fake_cupy.install(monkeypatch)
-    monkeypatch.setattr(side_band, "available_cores", lambda: 2)
+    monkeypatch.setattr(side_band, "available_cores", lambda: 1)
     ff.install_as_libertem()
     from ptychography40.reconstruction.ssb import SSB_UDF
 

@@ -235,7 +235,7 @@ class Wide(Total):
 
 ctx = ff.Context.make_with("delayed")
 dataset = ctx.load(
-    "memory", data=np.ones((150, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=150
+    "memory", data=np.ones((90, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=90
 )
 for udf in (ff.SumUDF(dtype="float64"), Wide()):
     before = peak()
@@ -249,7 +249,7 @@ def test_partial_results_do_not_pile_up(tmp_path):
     pytest.importorskip("resource", reason="this system does not tell the peak of memory")
     done = run_script(tmp_path, MEMORY, os.path.dirname(os.path.abspath(__file__)))
     assert done.returncode == 0, done.stderr
-    # All partial results of 4 MiB take 600 MiB.
+    # All partial results of 4 MiB take 360 MiB.
     native, python = map(int, done.stdout.split())
-    assert native < 400
-    assert python < 400
+    assert native < 240
+    assert python < 240
