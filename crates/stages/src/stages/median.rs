@@ -273,20 +273,3 @@ impl fmt::Display for Median {
         write!(f, "median {}", sizes.join(","))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floats_keep_their_order() {
-        let values = [f32::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-40, 3.0, f32::INFINITY, f32::NAN];
-        let keys: Vec<u32> = values.iter().map(|value| value.key()).collect();
-        assert!(keys.is_sorted(), "{keys:?}");
-        for (value, key) in values.iter().zip(keys) {
-            let back = f32::of_key(key);
-            assert!(back.to_bits() == value.to_bits() || (back.is_nan() && value.is_nan()));
-        }
-        assert_eq!((-f32::NAN).key(), u32::MAX);
-    }
-}

@@ -48,25 +48,3 @@ fn reflected(at: usize, before: usize, len: usize) -> usize {
     let at = (at + (period - before % period)) % period;
     if at < len { at } else { period - 1 - at }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edges_are_mirrors() {
-        let seen: Vec<usize> = (0..11).map(|at| reflected(at, 4, 3)).collect();
-        // From 4 before the first pixel on.
-        assert_eq!(seen, [2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0]);
-        assert!((0..9).all(|at| reflected(at, 4, 1) == 0));
-    }
-
-    #[test]
-    fn only_what_is_needed_is_read() {
-        let sig = SigSlice::try_within(vec![4, 0], vec![3, 2], &[20, 10]).unwrap();
-        let window = Window::new(&sig, &[20, 10], &[2, 1]).unwrap();
-        assert_eq!((window.read.origin(), window.read.shape()), (&[2, 0][..], &[7, 3][..]));
-        assert_eq!(window.axes[0].places, [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(window.axes[1].places, [0, 0, 1, 2]);
-    }
-}
