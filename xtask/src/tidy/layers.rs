@@ -49,6 +49,8 @@ const LAW: &[(&str, &[&str])] = &[
     ),
     // Nothing is built on it, and it is all tests.
     ("framefold-fuzz", &["framefold", "framefold-testkit"]),
+    // Nothing is built on it, and it measures whatever it likes.
+    ("framefold-bench", &[]),
     ("xtask", &[]),
 ];
 

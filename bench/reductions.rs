@@ -6,9 +6,9 @@
 //! `read` in the larger buffer is the line that kernels should come close to.
 //!
 //! ```text
-//! cargo bench -p framefold-kernels --bench reductions              # all; some minutes
-//! cargo bench -p framefold-kernels --bench reductions -- memory/u16
-//! FRAMEFOLD_SIMD=avx2 cargo bench -p framefold-kernels --bench reductions -- cache/
+//! cargo bench -p framefold-bench --bench reductions              # all; some minutes
+//! cargo bench -p framefold-bench --bench reductions -- memory/u16
+//! FRAMEFOLD_SIMD=avx2 cargo bench -p framefold-bench --bench reductions -- cache/
 //! ```
 //!
 //! Names are `buffer/dtype/reduction`, rates are those of the data in decimal units.

@@ -6,8 +6,8 @@
 //! frames, is measured as `finish`, per pixel of the frame.
 //!
 //! ```text
-//! cargo bench -p framefold-kernels --bench sparse
-//! cargo bench -p framefold-kernels --bench sparse -- uint16/1%
+//! cargo bench -p framefold-bench --bench sparse
+//! cargo bench -p framefold-bench --bench sparse -- uint16/1%
 //! ```
 //!
 //! Names are `dtype/occupancy/reduction`.

@@ -11,10 +11,10 @@
 )]
 
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
-#[path = "../tests/all/mib/writer.rs"]
+#[path = "../crates/io/tests/all/mib/writer.rs"]
 mod writer;
 
-#[path = "../tests/all/k2is/writer.rs"]
+#[path = "../crates/io/tests/all/k2is/writer.rs"]
 mod k2is;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -7,8 +7,8 @@
 //! their conversion to double precision; each pixel that is not zero is a product.
 //!
 //! ```text
-//! cargo bench -p framefold-kernels --bench masks
-//! FRAMEFOLD_SIMD=avx2 cargo bench -p framefold-kernels --bench masks -- u16/dense
+//! cargo bench -p framefold-bench --bench masks
+//! FRAMEFOLD_SIMD=avx2 cargo bench -p framefold-bench --bench masks -- u16/dense
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a program that may stop where it stands")]
