@@ -29,18 +29,19 @@ pub fn corrected(frames: &Frames, options: &CorrectionOptions) -> Result<Frames>
         }
     }
     let dtype = DType::promote(frames.dtype, DType::F32);
+    let around = around_excluded(&frames.sig, len, options);
     let correct = |frame: &OracleFrame| {
         let raw = &frame.values;
         let cells: TypedVec = match dtype {
             DType::F32 => {
                 let raw = raw.iter().map(|z| z.re as f32).collect();
                 let cells = linear(raw, options, |x, dark| x - dark as f32, |x, g| x * g as f32);
-                repair(cells, &frames.sig, options, f64::from, |mean| mean as f32).into()
+                repair(cells, &around, f64::from, |mean| mean as f32).into()
             }
             DType::F64 => {
                 let raw = raw.iter().map(|z| z.re).collect();
                 let cells = linear(raw, options, |x, dark| x - dark, |x, gain| x * gain);
-                repair(cells, &frames.sig, options, |x| x, |mean| mean).into()
+                repair(cells, &around, |x| x, |mean| mean).into()
             }
             DType::C64 => {
                 let raw = raw.iter().map(|z| Complex64::new(z.re as f32, z.im as f32)).collect();
@@ -49,13 +50,13 @@ pub fn corrected(frames: &Frames, options: &CorrectionOptions) -> Result<Frames>
                 let cells = linear(raw, options, dark, gain);
                 let widen = |z: Complex64| Complex128::new(z.re.into(), z.im.into());
                 let narrow = |z: Complex128| Complex64::new(z.re as f32, z.im as f32);
-                repair(cells, &frames.sig, options, widen, narrow).into()
+                repair(cells, &around, widen, narrow).into()
             }
             _ => {
                 let dark = |z: Complex128, dark| Complex128::new(z.re - dark, z.im);
                 let gain = |z: Complex128, g| Complex128::new(z.re * g, z.im * g);
                 let cells = linear(raw.clone(), options, dark, gain);
-                repair(cells, &frames.sig, options, |z| z, |mean| mean).into()
+                repair(cells, &around, |z| z, |mean| mean).into()
             }
         };
         OracleFrame { integers: integers(&cells), values: numbers(&cells), cells }
@@ -85,18 +86,13 @@ fn linear<T: Copy>(
     cells
 }
 
-fn repair<T: Copy, W>(
-    mut cells: Vec<T>,
+/// Each excluded cell, and the cells that stand in for it.
+fn around_excluded(
     sig: &[usize],
+    len: usize,
     options: &CorrectionOptions,
-    widen: impl Fn(T) -> W,
-    narrow: impl Fn(W) -> T,
-) -> Vec<T>
-where
-    W: std::iter::Sum<W> + std::ops::Div<f64, Output = W>,
-{
-    let before = cells.clone();
-    for cell in (0..cells.len()).filter(|&cell| options.excluded.get(cell) == Some(&true)) {
+) -> Vec<(usize, Vec<usize>)> {
+    let around = |cell: usize| {
         let near = |other: &usize| {
             let (mut a, mut b) = (cell, *other);
             !options.excluded[b]
@@ -106,10 +102,25 @@ where
                     near
                 })
         };
-        let good: Vec<usize> = (0..before.len()).filter(near).collect();
+        (cell, (0..len).filter(near).collect())
+    };
+    (0..len).filter(|&cell| options.excluded.get(cell) == Some(&true)).map(around).collect()
+}
+
+fn repair<T: Copy, W>(
+    mut cells: Vec<T>,
+    around: &[(usize, Vec<usize>)],
+    widen: impl Fn(T) -> W,
+    narrow: impl Fn(W) -> T,
+) -> Vec<T>
+where
+    W: std::iter::Sum<W> + std::ops::Div<f64, Output = W>,
+{
+    let before = cells.clone();
+    for (cell, good) in around {
         if !good.is_empty() {
             let sum: W = good.iter().map(|&other| widen(before[other])).sum();
-            cells[cell] = narrow(sum / good.len() as f64);
+            cells[*cell] = narrow(sum / good.len() as f64);
         }
     }
     cells
