@@ -301,6 +301,7 @@ def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     """Work for the process at the other end of the channel until it is gone."""
     set_up_process(lifeline)
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
+    gc.enable()
     channel = connect(handle)
     # A fork in user code must not inherit it: the main process would not notice our end.
     os.register_at_fork(after_in_child=channel.close)
