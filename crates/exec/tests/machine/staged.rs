@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a tile that are written, or wait to be.
@@ -305,20 +305,23 @@ fn same_as_without(
     dataset: &Dataset,
     roi: Option<&Arc<Roi>>,
     options: &PlanOptions,
-    (n_readers, corrects): (usize, bool),
+    n_readers: &[usize],
+    corrects: bool,
 ) -> Result<()> {
     let corrections = dataset.corrections().cloned();
-    let kind = Kind { n_readers, corrects, ..Kind::default() };
-    let wrap = |inner| {
-        let corrections = corrections.clone();
-        Arc::new(Fetched { inner, kind, corrections }) as Arc<dyn Udf>
-    };
     let real = !dataset.pixel_dtype().is_complex();
-    let plain = || reductions(|inner| Arc::new(Dense(inner)), real);
-    let reference = run_on(Executor::Inline, dataset, plain(), roi.cloned(), options)?;
-    for executor in EXECUTORS {
-        let staged = run_on(executor, dataset, reductions(wrap, real), roi.cloned(), options)?;
-        assert_eq!(bits(&staged)?, bits(&reference)?, "{executor:?}, {n_readers} readers");
+    let plain = reductions(|inner| Arc::new(Dense(inner)), real);
+    let reference = bits(&run_on(Executor::Inline, dataset, plain, roi.cloned(), options)?)?;
+    for &n_readers in n_readers {
+        let kind = Kind { n_readers, corrects, ..Kind::default() };
+        let wrap = |inner| {
+            let corrections = corrections.clone();
+            Arc::new(Fetched { inner, kind, corrections }) as Arc<dyn Udf>
+        };
+        for executor in EXECUTORS {
+            let staged = run_on(executor, dataset, reductions(wrap, real), roi.cloned(), options)?;
+            assert_eq!(bits(&staged)?, reference, "{executor:?}, {n_readers} readers");
+        }
     }
     Ok(())
 }
@@ -356,7 +359,7 @@ proptest! {
     fn staged_tiles_give_the_same_bits(case in cases(), n_readers in 1usize..5) {
         let run = |case: &Case| {
             let roi = case.roi()?;
-            same_as_without(&case.dataset()?, roi.as_ref(), &options(case), (n_readers, false))
+            same_as_without(&case.dataset()?, roi.as_ref(), &options(case), &[n_readers], false)
         };
         if let Err(error) = run(&case) {
             return Err(TestCaseError::fail(error.to_string()));
@@ -373,7 +376,7 @@ proptest! {
             let sig = dataset.shape().sig().to_vec();
             let dataset = dataset.with_corrections(corrections(&sig, &planes)?)?;
             let roi = case.roi()?;
-            same_as_without(&dataset, roi.as_ref(), &options(case), (n_readers, on_device))
+            same_as_without(&dataset, roi.as_ref(), &options(case), &[n_readers], on_device)
         };
         if let Err(error) = run(&case, &wanted) {
             return Err(TestCaseError::fail(error.to_string()));
@@ -397,9 +400,7 @@ fn tiles_of_many_pieces_are_read_by_several_threads() {
         let tile_depth = Some(512);
         let num_partitions = Some(num_partitions);
         let options = PlanOptions { num_partitions, tile_depth, ..PlanOptions::default() };
-        for n_readers in [1, 3, 8] {
-            same_as_without(&dataset, None, &options, (n_readers, false)).unwrap();
-        }
+        same_as_without(&dataset, None, &options, &[1, 3, 8], false).unwrap();
     }
     // Slices of frames, of which the last ones are smaller.
     let dataset = dataset_of(9, [700, 1100], 1);
@@ -410,9 +411,9 @@ fn tiles_of_many_pieces_are_read_by_several_threads() {
         num_partitions: Some(1),
         ..PlanOptions::default()
     };
-    same_as_without(&dataset, None, &options, (4, false)).unwrap();
+    same_as_without(&dataset, None, &options, &[4], false).unwrap();
     let roi = Roi::try_new((0..9).map(|frame| frame % 3 != 1).collect()).unwrap();
-    same_as_without(&dataset, Some(&Arc::new(roi)), &options, (2, false)).unwrap();
+    same_as_without(&dataset, Some(&Arc::new(roi)), &options, &[2], false).unwrap();
 }
 
 #[test]
@@ -444,7 +445,7 @@ fn workers_with_a_device_may_get_deeper_tiles() {
 /// A source with one frame that cannot be read, or that takes long.
 #[derive(Debug)]
 struct Flaky {
-    inner: MemorySource,
+    inner: Arc<dyn DataSource>,
     bad: u64,
     how: Bad,
     /// How many readers live.
@@ -512,9 +513,8 @@ impl Drop for FlakyReader<'_> {
 }
 
 fn flaky(bad: u64, how: Bad) -> (Dataset, Arc<AtomicUsize>) {
-    let values = random_values(DType::U16, 2000 * 64 * 64, Values::Full, 5);
-    let frames = NativeArray::try_new(&[2000, 64, 64], values).unwrap();
-    let inner = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    static INNER: LazyLock<Dataset> = LazyLock::new(|| dataset_of(2000, [64, 64], 0));
+    let inner = INNER.source().clone();
     let readers = Arc::default();
     let source = Flaky { inner, bad, how, readers: Arc::clone(&readers) };
     (Dataset::try_new(Arc::new(source), None, 0).unwrap(), readers)
@@ -562,11 +562,11 @@ fn errors_of_the_device_end_the_run() {
         (Trouble::Wait(1), "the device is lost"),
         (Trouble::Wait(3), "the device is lost"),
     ];
+    let dataset = dataset_of(2000, [64, 64], 0);
     for (trouble, message) in expected {
         for executor in EXECUTORS {
             let kind = Kind { n_readers: 2, trouble: Some(trouble), ..Kind::default() };
             let udf = Fetched::of(Arc::new(SumSig), kind);
-            let dataset = dataset_of(2000, [64, 64], 0);
             let error = run_on(executor, &dataset, vec![udf], None, &deep()).unwrap_err();
             assert!(error.message().contains(message), "{error}");
         }
