@@ -5,6 +5,8 @@ use crate::real_files::{data_dir, entries};
 use framefold_core::{DataSource, Dataset, FrameIndices, SigSlice, TilingScheme};
 use framefold_io::{Backend, OpenOptions, detect, open, open_as};
 use framefold_testkit::check_source;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 
 fn backends() -> [OpenOptions; 2] {
@@ -14,21 +16,37 @@ fn backends() -> [OpenOptions; 2] {
 
 /// Checks every pixel of a slice of some frames.
 pub fn check(source: &dyn DataSource, frames: &FrameIndices<'_>, slice: &SigSlice) {
+    compare(source, frames, slice, |frame, run| pixels(frame, run).into());
+}
+
+/// The bytes of pixels that follow each other in a frame.
+fn pixels(frame: u64, run: Range<usize>) -> Vec<u8> {
+    run.flat_map(|flat| pixel(frame as i64, flat / COLUMNS, flat % COLUMNS).to_ne_bytes()).collect()
+}
+
+/// Compares a slice of some frames with what is `expected` of pixels that follow each other.
+fn compare<'e>(
+    source: &dyn DataSource,
+    frames: &FrameIndices<'_>,
+    slice: &SigSlice,
+    expected: impl Fn(u64, Range<usize>) -> Cow<'e, [u8]>,
+) {
     let mut reader = source.reader().unwrap();
     let tile = reader.read(frames.clone(), slice).unwrap();
-    let bytes = tile.frames().as_bytes();
-    assert_eq!(bytes.len(), frames.len() * slice.len() * 2);
-    let mut pixels = bytes.chunks(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]]));
+    let mut left = tile.frames().as_bytes();
+    assert_eq!(left.len(), frames.len() * slice.len() * 2);
     for frame in frames.iter() {
-        for flat in slice.runs(&source.info().sig_shape).flatten() {
-            let expected = pixel(frame as i64, flat / COLUMNS, flat % COLUMNS);
-            assert_eq!(pixels.next(), Some(expected), "frame {frame}, pixel {flat}");
+        for run in slice.runs(&source.info().sig_shape) {
+            let (found, behind) = left.split_at(run.len() * 2);
+            assert!(*found == *expected(frame, run.clone()), "frame {frame}, pixels {run:?}");
+            left = behind;
         }
     }
     reader.verify().unwrap();
 }
 
-fn check_all(dataset: &Dataset) {
+/// Checks parts of all frames against these whole ones.
+fn check_all(dataset: &Dataset, whole: &[Vec<u8>]) {
     let source = dataset.source().as_ref();
     let n_frames = source.info().n_frames;
     let sig = source.info().sig_shape.clone();
@@ -41,8 +59,11 @@ fn check_all(dataset: &Dataset) {
         let slices = scheme.slices();
         // The corners, and some in between.
         for slice in slices.iter().step_by(1 + slices.len() / 7).chain(slices.last()) {
-            check(source, &FrameIndices::Run(0..n_frames), slice);
-            check(source, &FrameIndices::List(&[n_frames - 1]), slice);
+            for frames in [FrameIndices::Run(0..n_frames), FrameIndices::List(&[n_frames - 1])] {
+                compare(source, &frames, slice, |frame, run| {
+                    whole[frame as usize][run.start * 2..run.end * 2].into()
+                });
+            }
         }
     }
 }
@@ -55,6 +76,7 @@ fn sectors_are_aligned() {
         late_blocks: [0, 31, 5, 64, 1, 0, 0, 33],
         ..Set::new(3, 1, Some([1, 3]))
     };
+    let whole: Vec<Vec<u8>> = (0..3).map(|frame| pixels(frame, 0..ROWS * COLUMNS)).collect();
     for set in [Set::new(2, 1, Some([1, 2])), ragged] {
         let dir = tempfile::tempdir().unwrap();
         let (gtg, sectors) = save(&set, dir.path());
@@ -66,11 +88,11 @@ fn sectors_are_aligned() {
                 assert_eq!(dataset.source().info().paths.len(), 9);
             }
             let dataset = open(&gtg, &options).unwrap();
-            check_all(&dataset);
+            check_all(&dataset, &whole);
             check_source(dataset.source().as_ref()).unwrap();
         }
         let flat = OpenOptions { sig_shape: Some(vec![ROWS * COLUMNS]), ..OpenOptions::default() };
-        check_all(&open(&gtg, &flat).unwrap());
+        check_all(&open(&gtg, &flat).unwrap(), &whole);
     }
 }
 
