@@ -189,7 +189,7 @@ def test_functions_of_numba_see_values_of_now(ctx, helper):
     scope = {"ff": ff, "numba": numba, "module": module}
     exec(compile(HELPED.format(decorator=decorator, between=between), "<cell>", "exec"), scope)
     dataset = ctx.load("memory", data=DATA)
-    for factor in (2, 10, 3):
+    for factor in (2, 10):
         scope["factor"] = factor
         for _ in range(2):
             assert (ctx.run_udf(dataset, scope["Helped"]())["x"].data == factor).all()
