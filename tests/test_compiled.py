@@ -235,7 +235,7 @@ def test_tilings_that_cut_columns(ctx, shape, with_roi):
 
 
 class Stacks(Native):
-    """Some whole frames at a time, whole partitions, or one frame, as ``method`` says."""
+    """Some whole frames at a time, or whole partitions."""
 
     def get_result_buffers(self):
         return {"max": self.buffer("nav", dtype="int64"), "sum": self.buffer("sig", dtype="int64")}
@@ -245,19 +245,20 @@ class Stacks(Native):
         dest.sum += src.sum
 
 
-@ff.compiled
-def stack(self, frames):
-    for i in range(frames.shape[0]):
-        self.results.max[i] = frames[i].max()
-    self.results.sum += frames.sum(axis=0)
-
-
 class Frames(Stacks):
-    process_frames = stack
+    @ff.compiled
+    def process_frames(self, frames):
+        for i in range(frames.shape[0]):
+            self.results.max[i] = frames[i].max()
+        self.results.sum += frames.sum(axis=0)
 
 
 class Partitions(Stacks):
-    process_partition = stack
+    @ff.compiled
+    def process_partition(self, frames):
+        for i in range(frames.shape[0]):
+            self.results.max[i] = frames[i].max()
+            self.results.sum += frames[i]
 
 
 @pytest.mark.parametrize("cls", [Frames, Partitions])
@@ -499,15 +500,13 @@ def test_corrections(ctx):
 
 
 def test_a_new_value_of_a_scalar_compiles_nothing(ctx, monkeypatch):
-    from framefold.compilation import _compiler
-
     data = numbers((4, 5, 6, 7), "uint16")
     first = results(ctx, data, Above(threshold=10))
 
     def not_again(wanted):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(_compiler, "compile_wanted", not_again)
+    monkeypatch.setattr("framefold.compilation._compiler.compile_wanted", not_again)
     second = results(ctx, data, Above(threshold=90))
     np.testing.assert_array_equal(second["image"], (data > 90).sum((0, 1)))
     assert not np.array_equal(first["image"], second["image"])
@@ -530,24 +529,19 @@ class Slices(Native):
 
 def test_what_assigns_to_slices_and_what_raises_a_text_is_kept(ctx, monkeypatch):
     # Exceptions of values are made by functions of the interpreter.
-    from framefold.compilation import _compiler
-
     data = numbers((4, 5, 6, 7), "uint16")
-
-    def params(n=4, n_merged=4):
-        return {"n": n, "n_merged": n_merged, "text": "below"}
-
-    both(ctx, data, Slices, params=params)
+    params = {"n": 4, "n_merged": 4, "text": "below"}
+    both(ctx, data, Slices, params=lambda: params)
     monkeypatch.setattr(store, "_loaded", {})
-    monkeypatch.setattr(_compiler, "compile_wanted", None)
-    both(ctx, data, Slices, params=params)
+    monkeypatch.setattr("framefold.compilation._compiler.compile_wanted", None)
+    both(ctx, data, Slices, params=lambda: params)
     with pytest.raises(ValueError, match=r"broadcast input array from shape \(3,\)"):
-        results(ctx, data, Slices(**params(n=3)))
+        results(ctx, data, Slices(**params | {"n": 3}))
     with pytest.raises(ValueError, match="below"):
-        results(ctx, data, Slices(**params(n=-1)))
+        results(ctx, data, Slices(**params | {"n": -1}))
     # Compiled code has no texts of numbers, and merge is not run again by the interpreter.
     with pytest.raises(ValueError, match="broadcast an array into the slice that it is assigned"):
-        results(ctx, data, Slices(**params(n_merged=3)))
+        results(ctx, data, Slices(**params | {"n_merged": 3}))
 
 
 def test_what_is_kept_is_for_any_number_of_threads(monkeypatch):
