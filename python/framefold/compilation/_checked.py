@@ -429,7 +429,7 @@ class CheckArrays(KeepReadOnly):
         given = self._given(state, statement.value, BY_OUTPUT[np.clip], new)
         name = new(ir.Global("floats", floats, loc))
         given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
-        return self._by_name(function, given, new, loc)
+        return self._called_as(statement.value, function, given, new)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""
@@ -446,7 +446,7 @@ class CheckArrays(KeepReadOnly):
         axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
         check = new(ir.Global("inside", inside, loc))
         given[names[1]] = new(ir.Expr.call(check, (array, axis, indices), (), loc))
-        return self._by_name(function, given, new, loc)
+        return self._called_as(value, function, given, new)
 
     def _call_by_output(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that does not look at what overlaps."""
@@ -466,7 +466,7 @@ class CheckArrays(KeepReadOnly):
             if check:
                 called = new(ir.Global(check.__name__, check, loc))
                 given[name] = new(ir.Expr.call(called, (given["out"], given[name]), (), loc))
-        return self._by_name(function, given, new, loc)
+        return self._called_as(value, function, given, new)
 
     def _given(
         self, state: Any, call: Any, names: tuple[str, ...], new: Callable[[Any], Any]
@@ -481,12 +481,17 @@ class CheckArrays(KeepReadOnly):
                 given.append(new(item))
         return dict(zip(names, given, strict=False)) | dict(call.kws)
 
-    def _by_name(
-        self, function: Any, given: dict[str, Any], new: Callable[[Any], Any], loc: Any
+    def _called_as(
+        self, call: Any, function: Any, given: dict[str, Any], new: Callable[[Any], Any]
     ) -> Any:
-        """A call of a function with arguments by name."""
-        name = new(ir.Global(function.__name__, function, loc))
-        return ir.Expr.call(name, (), tuple(given.items()), loc)
+        """A call of a function with other arguments, of which as many are given by name.
+
+        Of the same types, Numba finds what it compiled for the call that there was.
+        """
+        name = new(ir.Global(function.__name__, function, call.loc))
+        n_by_place = len(given) - len(call.kws)
+        by_place = tuple(given.values())[:n_by_place]
+        return ir.Expr.call(name, by_place, tuple(given.items())[n_by_place:], call.loc)
 
     def _call_with_output(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that is given an output."""
