@@ -169,6 +169,6 @@ def the_fork(folder):
 
 
 def assert_usable(context):
-    """Runs something else, with the right result."""
-    level = context.run_udf(frames(context), Level(offset=5))["level"].data
+    """Runs something else, with the right result; there are partitions for each of two workers."""
+    level = context.run_udf(frames(context, n_partitions=4), Level(offset=5))["level"].data
     assert level.tolist() == [5] * 40
