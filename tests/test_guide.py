@@ -112,8 +112,6 @@ def prepare_k2is(folder: Path) -> None:
 example_scan = cache(framefold.example_scan)
 #: Pages that need more files than all others.
 MORE = {"k2is.md": prepare_k2is}
-#: A page whose functions each worker process would compile for itself, for many seconds.
-ON_THE_CALLING_THREAD = "packages.md"
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +139,6 @@ def test_the_code_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setattr(framefold, "example_scan", example_scan)
-    if page.name == ON_THE_CALLING_THREAD:
-        monkeypatch.setattr("framefold.executor.auto.PATIENCE", float("inf"))
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = None
     for block in blocks(text):
