@@ -184,48 +184,46 @@ MASK = np.ones(3, bool)
 
 def indices():
     return {
-        "mask": np.ones(30, bool),
+        "mask": np.arange(42) % 3 == 0,
         "rows": np.arange(6) % 2 == 0,
         "columns": np.arange(7) > 3,
-        "beyond": np.array([0, 7]),
-        "each": np.array([[0, -8]] * 6),
-        "inside": np.array([-6, 5, 2]),
+        "row": -6,
+        "some": np.array([-6, 5, 2]),
+        "each": np.array([[0, -7]] * 6),
     }
 
 
-BEYOND = (
-    "x[0] = frame.ravel()[self.params.mask].sum()",
-    "x[0] = frame[0, MASK].sum()",
-    "c = frame.copy(); c[..., self.params.rows] = 0",
-    "a = (frame, self.params.beyond, 0); x[0] = np.take(*a).sum()",
-    "x[0] = frame.take(6, axis=0).sum()",
-    "x[0] = np.take_along_axis(frame, self.params.each, 1).sum()",
-    "x[0] = np.delete(frame, self.params.beyond * 6).sum()",
-)
+#: Lines, and an index for each that is outside of the array, or a mask that is not as long.
+INDICES = {
+    "x[0] = frame.ravel()[p.mask].sum()": {"mask": np.ones(30, bool)},
+    "x[0] = frame[p.rows, 2].sum()": {"rows": np.ones(7, bool)},
+    "x[0] = frame[None, ..., p.columns].sum()": {"columns": MASK},
+    "c = frame.copy(); c[..., p.columns] = 0; x[0] = c.sum()": {"columns": np.ones(6, bool)},
+    "c = frame.copy(); c[1, p.columns] += 1; x[:] = c[1]": {"columns": np.ones(8, bool)},
+    "a = (frame, p.some, 0); x[0] = np.take(*a).sum()": {"some": np.array([0, 7])},
+    "x[0] = frame.take(p.row, axis=0).sum()": {"row": 6},
+    "x[0] = frame.take(p.some, axis=-1).sum()": {"some": np.array([0, 7])},
+    "x[0] = frame.take(p.some).sum()": {"some": np.array([0, 42])},
+    "x[0] = np.take_along_axis(frame, p.each, 1).sum()": {"each": np.array([[0, -8]] * 6)},
+    "x[0] = np.delete(frame, p.some).sum()": {"some": np.array([0, 42])},
+}
+ALWAYS_INSIDE = "x[0] = np.delete(frame, slice(1, 4)).sum()"
+ALWAYS_OUTSIDE = "x[0] = frame[0, MASK].sum()"
+WITH_INDICES = [f"p = self.params; {line}" for line in (*INDICES, ALWAYS_INSIDE, ALWAYS_OUTSIDE)]
 
 
-@pytest.mark.parametrize("line", BEYOND)
+@pytest.mark.parametrize("line", [*INDICES, ALWAYS_INSIDE])
+def test_masks_and_indices_inside(ctx, line):
+    which = (*INDICES, ALWAYS_INSIDE).index(line)
+    both(ctx, DATA, one_of(WITH_INDICES), params=lambda: {"which": which, **indices()})
+
+
+@pytest.mark.parametrize("line", [*INDICES, ALWAYS_OUTSIDE])
 def test_masks_and_indices_outside(ctx, line):
-    for cls in one_of(BEYOND), interpreted(one_of(BEYOND)):
+    which = (*INDICES, ALWAYS_INSIDE, ALWAYS_OUTSIDE).index(line)
+    for cls in one_of(WITH_INDICES), interpreted(one_of(WITH_INDICES)):
         with pytest.raises(IndexError, match=r"did not match|out of bounds"):
-            results(ctx, DATA, cls(which=BEYOND.index(line), **indices()))
-
-
-def test_masks_and_indices_inside(ctx):
-    class Inside(One):
-        @ff.compiled
-        def process_frame(self, frame):
-            p, x = self.params, self.results.x
-            x[0] = frame[p.rows, 2].sum() + frame[None, ..., p.columns].sum()
-            c = frame.copy()
-            c[1, p.columns] += 1
-            x[1] = c[1].sum()
-            x[2] = np.take(frame, p.inside, 0).sum() + frame.take(p.inside, axis=-1).sum()
-            x[3] = np.take_along_axis(frame, p.each[:, :1] - 6, axis=1).sum()
-            x[4] = np.delete(frame, p.inside).sum() + np.delete(frame, slice(1, 4)).sum()
-            x[5] = frame.take(p.inside).sum()
-
-    both(ctx, DATA, Inside, params=indices)
+            results(ctx, DATA, cls(which=which, **indices() | INDICES.get(line, {})))
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
@@ -251,31 +249,25 @@ def test_isclose(ctx):
         def process_frame(self, frame):
             x, numbers, ints = self.results.x, self.params.numbers, self.params.ints
             x[0] = np.isclose(numbers, numbers).sum()
-            x[1] = np.isclose(numbers, numbers, equal_nan=True).sum()
-            x[2] = np.isclose(numbers, numbers[:1] + 1e-3, 1e-3).sum()
-            x[3] = np.isclose(ints, ints[::-1], 0.0, 250.0).sum()
-            x[4] = np.isclose(b=numbers * 2, a=numbers, atol=7.0).sum()
-            x[5] = np.isclose(numbers, 4.0).sum() + np.isclose(frame, frame + 1, atol=2.0).sum()
-            x[6] = np.isclose(numbers[0], numbers)[2, 1] + 2 * np.isclose(1.0, 1.0)
+            by_name = np.isclose(b=numbers[1:2] + 1e-3, a=numbers, rtol=0.1, atol=5, equal_nan=True)
+            x[1] = by_name.sum()
+            x[2] = np.isclose(ints, ints[::-1], 0.0, 250.0).sum()
+            x[3] = np.isclose(numbers, 4.0).sum() + 100 * np.isclose(frame, frame + 1, 2.0).sum()
+            x[4] = np.isclose(numbers[0], numbers)[2, 1] + 2 * np.isclose(1.0, 1.0)
+            # Of unsigned numbers.
+            u, n = frame.astype(np.uint8), self.params.n
+            x[5] = np.isclose(u, n, atol=50.0).sum() + 100 * np.allclose(n, u[:2], 0.0, 255.0)
+            close = self.xp.isclose(frame, frame[:1] + 7, 0.1)
+            close |= frame == 3
+            x[6] = close.sum()
 
     numbers = np.arange(1.0, 37).reshape(6, 6)
     numbers[1:3, 1] = np.nan, np.inf
-    params = {"numbers": numbers, "ints": np.array([[1, 255, 3]], "uint8")}
-    both(ctx, DATA, Close, params=lambda: params)
-
-
-def test_isclose_of_unsigned_numbers(ctx):
-    class Close(One):
-        @ff.compiled
-        def process_frame(self, frame):
-            x, u, n = self.results.x, frame.astype(np.uint8), self.params.n
-            x[0] = np.isclose(u, n, atol=50.0).sum()
-            x[1] = np.allclose(n, u[:2], 0.0, 255.0)
-            close = self.xp.isclose(frame, frame[:1] + 7, atol=3.0)
-            close |= frame == 3
-            x[2] = close.sum()
-
-    both(ctx, DATA, Close, params=lambda: {"n": np.uint8(60)})
+    params = {"numbers": numbers, "ints": np.array([[1, 255, 3]], "uint8"), "n": np.uint8(60)}
+    found = both(ctx, DATA, Close, params=lambda: params)["x"][0]
+    assert found[0] == 35
+    # The second row with NaN, 2 of the first, and 3 of the third: 6 without either tolerance.
+    assert found[1] == 11
 
 
 QUOTIENTS = (
