@@ -195,7 +195,7 @@ TESTS = {
     "make_dask_array": (
         "test_daskadapter.py::test_dtypes",
         "test_daskadapter.py::test_blocks_of_another_format",
-        "test_daskadapter.py::test_workers_that_can_read_the_files",
+        "test_dask_user_cluster.py::test_arrays_of_files_that_some_workers_can_read",
     ),
     "Dask arrays as data sets": (
         "test_load_dask.py::test_small_chunks_are_taken_together",
