@@ -54,6 +54,8 @@ found.lists.push(await listed("b.npy"));
 if (keyboard) await page.keyboard.press("Escape");
 else await title.click();
 await list.waitFor({ state: "hidden" });
+// What was listed is not there to be pressed when the menu opens again, before it is listed anew.
+await until(() => items.count(), (count) => count === 0);
 await pick(undefined, "b.npy");
 found.shown.push(await shown("b.npy"));
 await press(summary);

@@ -18,6 +18,8 @@ export class FilesMenu {
         this.root = closable(el("details", { class: "ffv-menu" }, el("summary", {}, "Open"), this.body));
         this.root.addEventListener("toggle", () => {
             if (this.root.open) this.list(undefined);
+            // What was listed then is not there to be pressed before it is listed anew.
+            else this.body.replaceChildren();
         });
     }
 
@@ -25,7 +27,7 @@ export class FilesMenu {
         const within = this.body.contains(document.activeElement);
         this.body.replaceChildren(el("p", { class: "ffv-note" }, "Looking …"));
         this.viewer.request({ type: "files", ...(folder === undefined ? {} : { folder }) }, (answer) => {
-            if (answer.type !== "files") return;
+            if (answer.type !== "files" || !this.root.open) return;
             this.show(answer);
             // The entry that was pressed is gone: keys go on with the first one of the folder.
             if (within) this.body.querySelector("button")?.focus();
