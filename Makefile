@@ -216,14 +216,14 @@ clean:
 
 # --- Checks ---------------------------------------------------------------------------------
 
-# What no test waits for goes on beside the tests of Python, which often wait themselves, and takes only
-# what they leave of the processor. What it prints comes after them. Tests are in the foreground, as they
+# What no test waits for goes on beside the tests of Python, which often wait themselves, and gives way to
+# them, but ends before they do. What it prints comes after them. Tests are in the foreground, as they
 # send SIGINT, which what is in the background ignores.
 BESIDE := test-lints test-docs test-types stubs docstrings site
 
 .PHONY: test
 test: test-format test-web test-rust test-wheel
-	@nice -n 19 $(MAKE) --keep-going $(BESIDE) >target/beside.txt 2>&1 & beside=$$!; \
+	@nice -n 5 $(MAKE) --keep-going $(BESIDE) >target/beside.txt 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null || true' EXIT; \
 	$(MAKE) python && tests=0 || tests=$$?; \
 	echo 'waiting for $(BESIDE)'; \
