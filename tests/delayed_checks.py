@@ -44,7 +44,7 @@ def check(kind, inline, ctx, folder, **options):
 
 
 def check_progress_on_workers(ctx):
-    """Partitions are told of one by one, by workers; nobody listens any more in the end."""
+    """Workers report partitions one by one, and no listener is left in the end."""
     data = scan("uint16")
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=6)
     heard, other = Recorder(), Recorder()

@@ -116,7 +116,7 @@ if __name__ == "__main__":
             except UnsupportedError as error:
                 assert "no worker" in str(error) and "hidden.npy" in str(error)
             else:
-                raise AssertionError("an array that nobody can read was made")
+                raise AssertionError("an array that no worker can read was made")
         finally:
             daskadapter._can_read, daskadapter.BLOCK_BYTES = before, bytes_before
 
