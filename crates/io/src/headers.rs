@@ -7,6 +7,7 @@ pub(crate) mod dates;
 pub(crate) mod fields;
 pub(crate) mod geometry;
 pub(crate) mod hyperspy;
+pub(crate) mod json;
 pub(crate) mod packed;
 pub(crate) mod regrid;
 pub(crate) mod units;

@@ -115,5 +115,5 @@ fn json(archive: &Archive) -> Option<Value> {
         let letter = letter.first_chunk().map_or(0, |letter| u32::from_le_bytes(*letter));
         char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER)
     });
-    serde_json::from_str(letters.collect::<String>().trim_end_matches('\0')).ok()
+    crate::headers::json::parse(letters.collect::<String>().trim_end_matches('\0').as_bytes()).ok()
 }

@@ -1,5 +1,6 @@
 //! JSON that some programs put into attributes and data sets.
 
+use crate::headers::json;
 use serde_json::Value;
 
 /// A value whose parts are named by paths such as `/a/b/0`.
@@ -14,7 +15,7 @@ impl From<Value> for Json {
 
 impl Json {
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok().map(Json)
+        json::parse(text).ok().map(Json)
     }
 
     /// The part of that path, if it is an object.

@@ -113,7 +113,7 @@ impl Description {
 
     /// `{"shape": [3, 4, 128, 128]}`
     fn tifffile(&mut self, text: &str) {
-        let Ok(json) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let Ok(json) = crate::headers::json::parse(text.as_bytes()) else { return };
         let Some(shape) = json.get("shape").and_then(|shape| shape.as_array()) else { return };
         let shape: Option<Vec<usize>> =
             shape.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect();

@@ -3,6 +3,7 @@
 use crate::access::archive::Archive;
 use crate::access::enclosure::Enclosure;
 use crate::headers::fields::read_small;
+use crate::headers::json;
 use framefold_core::{Error, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ impl Place {
                 archive.read(&name, member, LONGEST)?
             }
         };
-        serde_json::from_slice(&text)
+        json::parse(&text)
             .map(Some)
             .map_err(|error| Error::bad_file(format!("this is no JSON: {error}")).with_path(&path))
     }

@@ -1,0 +1,34 @@
+"""What files may hold, and few do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tifffile
+from test_hdf5 import read, values
+
+import framefold as ff
+
+zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_attributes_of_zarr_that_json_has_no_words_for(tmp_path, version):
+    array = values((4, 8, 16), "u2")
+    path = tmp_path / "a.zarr"
+    attributes = {"a": float("nan"), "b": [float("inf"), -float("inf")], "sig_dims": 1}
+    zarr.create_array(path, data=array, zarr_format=version, attributes=attributes)
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape.sig) == (16,)
+    assert np.array_equal(read(dataset), array)
+
+
+def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):
+    data = values((2, 3, 40, 50), "u2")
+    for truncate in (False, True):
+        path = tmp_path / f"{truncate}.tif"
+        about = {"dose": float("nan")}
+        tifffile.imwrite(path, data, photometric="minisblack", metadata=about, truncate=truncate)
+        dataset = ff.Context().open(path)
+        assert tuple(dataset.shape.nav) == (2, 3)
+        assert np.array_equal(read(dataset), data)
