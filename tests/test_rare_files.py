@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import tifffile
 from test_hdf5 import read, values
 
 import framefold as ff
+from framefold.exceptions import UnsupportedError
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
 
@@ -21,6 +24,30 @@ def test_attributes_of_zarr_that_json_has_no_words_for(tmp_path, version):
     dataset = ff.Context().open(path)
     assert tuple(dataset.shape.sig) == (16,)
     assert np.array_equal(read(dataset), array)
+
+
+def described(path, **changes):
+    description = path / "zarr.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | changes))
+
+
+def test_what_zarr_says_has_to_be_understood(tmp_path):
+    array = values((4, 8, 16), "u2")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=array, compressors=None)
+    for changes, words in [
+        ({"zarr_format": 4}, 'version "4"'),
+        ({"new": {"must_understand": True}}, 'field "new"'),
+        ({"new": 1}, 'field "new"'),
+        ({"storage_transformers": [{"name": "twist"}]}, 'storage transformer "twist"'),
+    ]:
+        before = (path / "zarr.json").read_text()
+        described(path, **changes)
+        with pytest.raises(UnsupportedError, match=words):
+            ff.Context().open(path)
+        (path / "zarr.json").write_text(before)
+    described(path, new={"must_understand": False}, data_type={"name": "uint16"}, codecs=["bytes"])
+    assert np.array_equal(read(ff.Context().open(path)), array)
 
 
 def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):

@@ -34,7 +34,7 @@ pub(super) fn chain(
     dtype: DType,
     n_axes: usize,
 ) -> Result<(StoredDType, Vec<usize>, Vec<Filter>)> {
-    let name = |codec: &Value| codec["name"].as_str().unwrap_or_default().to_owned();
+    let name = |codec: &Value| name(codec).unwrap_or_default().to_owned();
     let Some(bytes) = codecs.iter().position(|codec| name(codec) == "bytes") else {
         return Err(match codecs.iter().map(name).find(|name| name == "sharding_indexed") {
             Some(name) => unknown("place of the codec", &name),
@@ -64,6 +64,12 @@ pub(super) fn chain(
         filters.push(self::of_bytes(&name(codec), &codec["configuration"], elements.dtype.size())?);
     }
     Ok((stored, axes, filters))
+}
+
+/// The name of a codec, a dtype and all else that may have a configuration: without one, it may be by
+/// itself.
+pub(super) fn name(of: &Value) -> Option<&str> {
+    of.as_str().or_else(|| of["name"].as_str())
 }
 
 /// Axes in another order.

@@ -9,6 +9,21 @@ use serde_json::Value;
 /// The files that describe an array, by the version of the format.
 const VERSION_2: &str = ".zarray";
 const VERSION_3: &str = "zarr.json";
+/// What version 3 has to say about an array. What else there is may change what pixels are, unless it
+/// says that it need not be understood.
+const FIELDS: [&str; 11] = [
+    "zarr_format",
+    "node_type",
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "codecs",
+    "fill_value",
+    "attributes",
+    "dimension_names",
+    "storage_transformers",
+];
 
 /// One array, as described.
 #[derive(Clone, Debug)]
@@ -98,16 +113,18 @@ impl Meta {
     }
 
     fn of_version_3(meta: &Value) -> Result<Meta> {
-        let name = meta["data_type"].as_str().ok_or_else(|| not_numbers(&meta["data_type"]))?;
+        understood(meta)?;
+        let name =
+            codecs::name(&meta["data_type"]).ok_or_else(|| not_numbers(&meta["data_type"]))?;
         let dtype = StoredDType::parse(name).map_err(|_| not_numbers(&meta["data_type"]))?.dtype;
         let grid = &meta["chunk_grid"];
-        if grid["name"] != "regular" {
-            return Err(unknown("chunk grid", &grid["name"].to_string()));
+        if codecs::name(grid) != Some("regular") {
+            return Err(unknown("chunk grid", codecs::name(grid).unwrap_or("none")));
         }
         let mut chunk = lengths(&grid["configuration"], "chunk_shape")?;
         let encoding = &meta["chunk_key_encoding"];
         let separator = encoding["configuration"].get("separator").and_then(Value::as_str);
-        let (prefix, default) = match encoding["name"].as_str() {
+        let (prefix, default) = match codecs::name(encoding) {
             Some("default") => ("c", '/'),
             Some("v2") => ("", '.'),
             other => return Err(unknown("chunk key encoding", other.unwrap_or("none"))),
@@ -120,8 +137,7 @@ impl Meta {
         {
             let configuration = &shard["configuration"];
             let index = configuration["index_codecs"].as_array().cloned().unwrap_or_default();
-            let names: Vec<&str> =
-                index.iter().filter_map(|codec| codec["name"].as_str()).collect();
+            let names: Vec<&str> = index.iter().filter_map(codecs::name).collect();
             let checked = match names[..] {
                 ["bytes"] => false,
                 ["bytes", "crc32c"] => true,
@@ -166,6 +182,26 @@ impl Meta {
     /// Elements of the array.
     pub(super) fn n_cells(&self) -> u64 {
         checked_product(&self.shape).unwrap_or(0)
+    }
+}
+
+/// Checks that all is known that has to be understood in a description of version 3.
+///
+/// # Errors
+/// `Unsupported` that names what is not known.
+fn understood(meta: &Value) -> Result<()> {
+    if meta["zarr_format"] != 3 {
+        return Err(unknown("version", &meta["zarr_format"].to_string()));
+    }
+    let needed = |(name, value): &(&String, &Value)| {
+        !FIELDS.contains(&name.as_str()) && value["must_understand"] != false
+    };
+    if let Some((name, _)) = meta.as_object().into_iter().flatten().find(needed) {
+        return Err(unknown("field", name));
+    }
+    match meta["storage_transformers"].get(0) {
+        Some(first) => Err(unknown("storage transformer", codecs::name(first).unwrap_or("none"))),
+        None => Ok(()),
     }
 }
 
