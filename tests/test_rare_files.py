@@ -50,6 +50,20 @@ def test_what_zarr_says_has_to_be_understood(tmp_path):
     assert np.array_equal(read(ff.Context().open(path)), array)
 
 
+@pytest.mark.parametrize("compressor", ["none", "zlib"])
+def test_filters_of_zarr_that_make_elements_longer(tmp_path, compressor):
+    import numcodecs
+
+    array = values((2, 200, 200), "u1")
+    options = {
+        "filters": [numcodecs.Delta("|u1", "<i8")],
+        "compressors": None if compressor == "none" else numcodecs.Zlib(0),
+        "zarr_format": 2,
+    }
+    zarr.create_array(tmp_path / "a.zarr", data=array, chunks=(1, 200, 200), **options)
+    assert np.array_equal(read(ff.Context().open(tmp_path / "a.zarr")), array)
+
+
 def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):
     data = values((2, 3, 40, 50), "u2")
     for truncate in (False, True):

@@ -214,6 +214,15 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The most bytes that a chunk of so many has between two filters, as far as these do not compress.
+    pub(crate) fn widest(&self, decoded: u64) -> u64 {
+        let mut size = usize::try_from(decoded).ok();
+        self.0.iter().fold(decoded, |most, filter| {
+            size = size.and_then(|size| filter.size_after(size));
+            most.max(size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0))
+        })
+    }
+
     /// The filters that were applied, each with the size of what it was applied to.
     fn sizes(&self, mask: u32, decoded: usize) -> Result<Vec<(&Filter, usize)>> {
         let mut size = Some(decoded);

@@ -51,8 +51,9 @@ impl Folder {
             meta.shape.iter().zip(&meta.chunk).map(|(&n, &chunk)| n.div_ceil(chunk)).collect();
         let cells = framefold_core::checked_product(&meta.chunk).unwrap_or(u64::MAX);
         let size = u64::try_from(meta.dtype.dtype.size()).unwrap_or(u64::MAX);
+        let widest = meta.pipeline.widest(cells.saturating_mul(size));
         // What cannot be compressed grows a little.
-        let longest = cells.saturating_mul(size).saturating_mul(2).saturating_add(1 << 16);
+        let longest = widest.saturating_mul(2).saturating_add(1 << 16);
         let sharding = meta.shards.as_ref().map(|shards| Sharding::new(shards, &meta.chunk));
         let (mut description, mut opened_ns) = (None, None);
         if let Place::Folder(folder, _) = place {
