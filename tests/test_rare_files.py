@@ -73,3 +73,26 @@ def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):
         dataset = ff.Context().open(path)
         assert tuple(dataset.shape.nav) == (2, 3)
         assert np.array_equal(read(dataset), data)
+
+
+@pytest.mark.parametrize("options", [{}, {"tile": (1, 16, 16)}, {"tile": (2, 16, 16)}])
+def test_volumes_in_a_page_of_tiff_are_refused(tmp_path, options):
+    path = tmp_path / "a.tif"
+    data = values((5, 16, 16), "u2")
+    tifffile.imwrite(path, data, photometric="minisblack", volumetric=True, **options)
+    with pytest.raises(UnsupportedError, match="volume of 5 planes"):
+        ff.Context().open(path)
+
+
+def test_pages_of_tiff_with_fewer_pixels_of_colours_are_refused(tmp_path):
+    path = tmp_path / "a.tif"
+    data = values((16, 16, 3), "u1")
+    tifffile.imwrite(path, data, photometric="ycbcr", metadata=None)
+    assert np.array_equal(read(ff.Context().open(path))[0], data)
+    content = path.read_bytes()
+    # Tag 530: without it, colours have half as many rows and columns.
+    entry = (530).to_bytes(2, "little") + (3).to_bytes(2, "little")
+    assert content.count(entry) == 1
+    path.write_bytes(content.replace(entry, (531).to_bytes(2, "little") + entry[2:]))
+    with pytest.raises(UnsupportedError, match="YCbCr"):
+        ff.Context().open(path)

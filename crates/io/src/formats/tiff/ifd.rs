@@ -17,6 +17,7 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const HEIGHT: u16 = 257;
     pub(in crate::formats::tiff) const BITS: u16 = 258;
     pub(in crate::formats::tiff) const COMPRESSION: u16 = 259;
+    pub(in crate::formats::tiff) const PHOTOMETRIC: u16 = 262;
     pub(in crate::formats::tiff) const FILL_ORDER: u16 = 266;
     pub(in crate::formats::tiff) const DESCRIPTION: u16 = 270;
     pub(in crate::formats::tiff) const MAKE: u16 = 271;
@@ -36,6 +37,8 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const TILE_OFFSETS: u16 = 324;
     pub(in crate::formats::tiff) const TILE_BYTES: u16 = 325;
     pub(in crate::formats::tiff) const SAMPLE_FORMAT: u16 = 339;
+    pub(in crate::formats::tiff) const SUBSAMPLING: u16 = 530;
+    pub(in crate::formats::tiff) const DEPTH: u16 = 32997;
     pub(in crate::formats::tiff) const TILE_DEPTH: u16 = 32998;
 }
 

@@ -7,6 +7,9 @@ use crate::readers::linear::frame_bytes;
 use framefold_core::{ByteOrder, DType, Error, Result, StoredDType};
 use std::ops::Range;
 
+/// The number that says that samples are of brightness and two differences of colours.
+const YCBCR: u64 = 6;
+
 /// How the pixels of a page are stored; pages of a stack mostly have it in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -47,8 +50,15 @@ pub(super) fn read(directory: &Directory<'_>) -> Result<Option<(Layout, Place)>>
     let (height, width) = (axis("height", tag::HEIGHT)?, axis("width", tag::WIDTH)?);
     let stored = stored_dtype(directory)?;
     let samples = usize::try_from(directory.number(tag::SAMPLES)?.unwrap_or(1)).unwrap_or(0);
-    if samples == 0 || directory.number(tag::TILE_DEPTH)?.is_some_and(|depth| depth > 1) {
-        return Err(directory.wrong(format!("{samples} samples to a pixel make no frames")));
+    if samples == 0 {
+        return Err(directory.wrong("0 samples to a pixel make no frames"));
+    }
+    for tag in [tag::DEPTH, tag::TILE_DEPTH] {
+        if let Some(depth) = directory.number(tag)?.filter(|&depth| depth > 1) {
+            return Err(directory
+                .unsupported(format!("the page is a volume of {depth} planes"))
+                .with_hint("rewrite the file with a page for each plane"));
+        }
     }
     let planes = directory.number(tag::PLANAR)? == Some(2);
     let around = |rows: usize, columns: usize, n: usize| match (samples, planes) {
@@ -79,6 +89,15 @@ pub(super) fn read(directory: &Directory<'_>) -> Result<Option<(Layout, Place)>>
         chunk.iter().skip(1).product()
     };
     let pipeline = pipeline(directory, stored, row, if planes { 1 } else { samples })?;
+    // Without the tag, colours have half as many rows and columns.
+    if directory.number(tag::PHOTOMETRIC)? == Some(YCBCR)
+        && (directory.number(tag::SUBSAMPLING)? != Some(1)
+            || !directory.all_equal(tag::SUBSAMPLING)?)
+    {
+        return Err(directory
+            .unsupported("the page has fewer pixels of colours than of brightness (YCbCr)")
+            .with_hint("rewrite the file with colours in RGB"));
+    }
     let strips = (!tiled).then_some(usize::from(planes && samples > 1));
     let layout = Layout { shape, planes, chunk, stored, pipeline, strips };
     let (offsets, lens) = if tiled && directory.numbers(tag::TILE_OFFSETS)?.is_some() {
