@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import tifffile
 from test_hdf5 import read, values
 
 import framefold as ff
-from framefold.exceptions import UnsupportedError
+from framefold.exceptions import BadFileError, UnsupportedError
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
 
@@ -95,4 +97,48 @@ def test_pages_of_tiff_with_fewer_pixels_of_colours_are_refused(tmp_path):
     assert content.count(entry) == 1
     path.write_bytes(content.replace(entry, (531).to_bytes(2, "little") + entry[2:]))
     with pytest.raises(UnsupportedError, match="YCbCr"):
+        ff.Context().open(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_chunks_in_archives_that_are_compressed_in_other_ways_are_refused(tmp_path, method):
+    array = values((4, 8, 16), "u2")
+    zarr.create_array(tmp_path / "a", data=array, chunks=(1, 8, 16), compressors=None)
+    path = tmp_path / "a.zarr.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "a/zarr.json", "zarr.json")
+        for number in range(4):
+            chunk = f"c/{number}/0/0"
+            archive.write(tmp_path / "a" / chunk, chunk, method if number == 2 else None)
+    with pytest.raises(UnsupportedError, match="'c/2/0/0' in the archive is compressed by"):
+        read(ff.Context().open(path))
+
+
+@pytest.mark.parametrize("system", [0, 3])
+def test_names_in_archives_of_windows(tmp_path, system):
+    array = values((2, 8, 16), "u2")
+    zarr.create_array(tmp_path / "a", data=array, chunks=(1, 8, 16), compressors=None, fill_value=7)
+    path = tmp_path / "a.zarr.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("zarr.json", r"c\0\0\0", r"c\1\0\0"):
+            info = zipfile.ZipInfo(name)
+            info.create_system = system
+            archive.writestr(info, (tmp_path / "a" / name.replace("\\", "/")).read_bytes())
+    # Elsewhere, a backslash is part of a name.
+    assert np.array_equal(
+        read(ff.Context().open(path)), array if system == 0 else np.full_like(array, 7)
+    )
+
+
+def test_members_that_do_not_decode_to_what_was_written(tmp_path):
+    path = tmp_path / "a.prz"
+    content = io.BytesIO()
+    np.save(content, values((4, 8, 16), "u2"))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive:
+        archive.writestr("data.npy", content.getvalue())
+    assert ff.Context().open(path).format == "prz"
+    damaged = bytearray(path.read_bytes())
+    damaged[600] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(BadFileError, match="checksum"):
         ff.Context().open(path)

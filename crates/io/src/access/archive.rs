@@ -6,7 +6,7 @@ use framefold_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::{Error as IoError, ErrorKind as IoKind, Read, Seek, SeekFrom};
 use std::ops::Range;
-use zip::{CompressionMethod, ZipArchive};
+use zip::{CompressionMethod, System, ZipArchive};
 
 /// Deflate makes at most so many bytes of one.
 const MOST_PER_BYTE: u64 = 1032;
@@ -31,7 +31,16 @@ pub(crate) struct Member {
     stored_len: u64,
     /// Its length when it is decoded.
     pub(crate) len: u64,
-    deflated: bool,
+    /// Of its bytes when they are decoded.
+    crc32: u32,
+    method: CompressionMethod,
+    encrypted: bool,
+}
+
+impl Member {
+    fn is_deflated(self) -> bool {
+        self.method == CompressionMethod::DEFLATE
+    }
 }
 
 impl Archive {
@@ -51,14 +60,12 @@ impl Archive {
         let mut members = BTreeMap::new();
         for i in 0..archive.len() {
             let entry = archive.by_index_data(i).map_err(failed)?;
-            let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
-            let method = entry.compression();
-            let deflated = method == CompressionMethod::DEFLATE;
-            // Others are as if they were not there; if they are needed, they will be missed.
-            if entry.encrypted()
-                || !(deflated || method == CompressionMethod::STORE)
-                || name.ends_with('/')
-            {
+            let mut name = String::from_utf8_lossy(entry.name_raw()).into_owned();
+            // As some programs write names there.
+            if matches!(entry.system(), System::Dos | System::WindowsNTFS) && !name.contains('/') {
+                name = name.replace('\\', "/");
+            }
+            if name.ends_with('/') {
                 continue;
             }
             members.insert(
@@ -67,7 +74,9 @@ impl Archive {
                     header: entry.header_start(),
                     stored_len: entry.compressed_size(),
                     len: entry.size(),
-                    deflated,
+                    crc32: entry.crc32(),
+                    method: entry.compression(),
+                    encrypted: entry.encrypted(),
                 },
             );
         }
@@ -109,8 +118,21 @@ impl Archive {
     /// The bytes of a member as they are stored.
     ///
     /// # Errors
-    /// `BadFile` if they are not where they should be, or say to decode to more than they can.
+    /// `BadFile` if they are not where they should be, or say to decode to more than they can;
+    /// `Unsupported` if they are encrypted, or compressed in another way.
     pub(crate) fn place(&self, name: &str, member: Member) -> Result<Range<u64>> {
+        let how = match member.method {
+            _ if member.encrypted => Some("encrypted".to_owned()),
+            CompressionMethod::STORE | CompressionMethod::DEFLATE => None,
+            other => Some(format!("compressed by {other}")),
+        };
+        if let Some(how) = how {
+            let error = Error::unsupported(format!("'{name}' in the archive is {how}"));
+            let error = error.with_offset(member.header);
+            return Err(self
+                .storage
+                .locate(error.with_hint("write the archive without compression")));
+        }
         let wrong = |what: String| {
             let error = Error::bad_file(format!("'{name}' in the archive: {what}"));
             let error = error.with_offset(member.header);
@@ -132,12 +154,12 @@ impl Archive {
         let end = end.ok_or_else(|| {
             wrong(format!("it should have {} bytes, beyond the end of the file", member.stored_len))
         })?;
-        let most = if member.deflated {
+        let most = if member.is_deflated() {
             member.stored_len.saturating_mul(MOST_PER_BYTE)
         } else {
             member.stored_len
         };
-        if member.len > most || (!member.deflated && member.len != member.stored_len) {
+        if member.len > most || (!member.is_deflated() && member.len != member.stored_len) {
             return Err(wrong(format!(
                 "{} bytes are said to decode to {}, which they cannot",
                 member.stored_len, member.len
@@ -152,7 +174,7 @@ impl Archive {
     /// As [`Archive::place`].
     pub(crate) fn in_place(&self, name: &str, member: Member) -> Result<Option<Range<u64>>> {
         let place = self.place(name, member)?;
-        Ok((!member.deflated).then_some(place))
+        Ok((!member.is_deflated()).then_some(place))
     }
 
     /// Decodes a member of at most `limit` bytes.
@@ -171,31 +193,34 @@ impl Archive {
         })?;
         let stored_len = usize::try_from(place.end - place.start).unwrap_or(usize::MAX);
         let mut out = vec![0; len];
-        if !member.deflated {
+        let done = if member.is_deflated() {
+            let mut owned = Vec::new();
+            let stored = match self.storage.bytes(place.clone()) {
+                Some(bytes) => bytes,
+                None => {
+                    owned.resize(stored_len, 0);
+                    self.storage.read_at(place.start, &mut owned)?;
+                    owned.as_slice()
+                }
+            };
+            libdeflater::Decompressor::new()
+                .deflate_decompress(stored, &mut out)
+                .map_err(|error| error.to_string())
+        } else {
             self.storage.read_at(place.start, &mut out)?;
-            return Ok(out);
-        }
-        let mut owned = Vec::new();
-        let stored = match self.storage.bytes(place.clone()) {
-            Some(bytes) => bytes,
-            None => {
-                owned.resize(stored_len, 0);
-                self.storage.read_at(place.start, &mut owned)?;
-                owned.as_slice()
-            }
+            Ok(len)
         };
-        let done = libdeflater::Decompressor::new().deflate_decompress(stored, &mut out);
-        match done {
-            Ok(n) if n == len => Ok(out),
-            other => {
-                let why =
-                    other.map_or_else(|e| e.to_string(), |n| format!("only {n} bytes came out"));
-                let error =
-                    Error::bad_file(format!("'{name}' in the archive cannot be decoded: {why}"));
-                let error = error.with_offset(place.start);
-                Err(self.storage.locate(error.with_hint("the archive is damaged; copy it again")))
+        let why = match done {
+            Ok(n) if n < len => format!("only {n} bytes came out"),
+            Ok(_) if libdeflater::crc32(&out) != member.crc32 => {
+                "its checksum is another one".into()
             }
-        }
+            Ok(_) => return Ok(out),
+            Err(why) => why,
+        };
+        let error = Error::bad_file(format!("'{name}' in the archive cannot be decoded: {why}"));
+        let error = error.with_offset(place.start);
+        Err(self.storage.locate(error.with_hint("the archive is damaged; copy it again")))
     }
 }
 
