@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 import tifffile
@@ -142,3 +143,42 @@ def test_members_that_do_not_decode_to_what_was_written(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(BadFileError, match="checksum"):
         ff.Context().open(path)
+
+
+def test_arrays_of_zarr_that_cannot_be_read_may_be_the_frames(tmp_path):
+    path = tmp_path / "a.zarr"
+    group = zarr.open_group(path, mode="w")
+    large, small = values((4, 8, 16), "u2"), values((3, 8, 16), "u2")
+    for name, array in (("large", large), ("small", small)):
+        group.create_array(name, data=array, compressors=None)
+    group.create_array("names", shape=(9, 900, 900), dtype="u2")
+    described(path / "names", data_type="string")
+    group.create_array("nothing", shape=(0, 900, 900), dtype="u2")
+    ctx = ff.Context()
+    assert ctx.open(path).meta["array"] == "/large"
+    described(path / "large", codecs=["bytes", "unheard-of"])
+    with pytest.raises(UnsupportedError, match=r"unheard-of.*if 'large' does not hold the frames"):
+        ctx.open(path)
+    assert np.array_equal(read(ctx.open(path, ds_path="small")), small)
+    described(path / "large", shape=[2, 8, 16])
+    assert ctx.open(path).meta["array"] == "/small"
+    (path / "large/zarr.json").write_text("{")
+    with pytest.raises(BadFileError, match="no JSON"):
+        ctx.open(path)
+
+
+@pytest.mark.parametrize("kind", ["integers in part of 3 bytes", "floats of 16 bytes"])
+def test_data_sets_of_hdf5_that_cannot_be_read_may_be_the_frames(tmp_path, kind):
+    path = tmp_path / "a.h5"
+    small = values((2, 3, 4), "u2")
+    stored = h5py.h5t.NATIVE_LDOUBLE
+    if kind.startswith("integers"):
+        stored = h5py.h5t.STD_U32LE.copy()
+        stored.set_size(3)
+    with h5py.File(path, "w") as file:
+        file["small"] = small
+        h5py.h5d.create(file.id, b"large", stored, h5py.h5s.create_simple((4, 8, 16)))
+    ctx = ff.Context()
+    with pytest.raises(UnsupportedError, match=f"'large' are {kind}.*ds_path"):
+        ctx.open(path)
+    assert np.array_equal(read(ctx.open(path, ds_path="small")), small)

@@ -29,8 +29,8 @@ use crate::headers::written;
 use crate::options;
 use crate::options::{Backend, OpenOptions};
 use crate::readers::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
-use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
-use meta::Meta;
+use framefold_core::{Dataset, Error, Presence, Result, SourceInfo, checked_product};
+use meta::{Claim, Meta};
 use place::Place;
 use serde_json::Value;
 use std::path::Path;
@@ -237,29 +237,56 @@ fn named(root: &Place, name: &str) -> Result<Found> {
     }
 }
 
-/// HyperSpy's data, or the array with the most elements of those with three or more axes.
+/// An array that cannot be read.
+struct Refused {
+    name: String,
+    claim: Claim,
+    error: Error,
+}
+
+/// Whether an array is HyperSpy's data, and how many elements it has.
+type Rank = (bool, u64);
+
+/// The rank of an array that may hold frames.
+fn rank(name: &str, shape: &[usize]) -> Option<Rank> {
+    let hyperspy = name.starts_with("Experiments/") && name.ends_with("/data");
+    let cells = checked_product(shape).unwrap_or(0);
+    (hyperspy || shape.len() >= 3).then_some((hyperspy, cells))
+}
+
+/// HyperSpy's data, or the array with the most elements of those with three or more axes. If one that
+/// cannot be read would be that, it is an error.
 fn largest(root: &Place) -> Result<(Found, Besides)> {
     if let Some(meta) = Meta::read(root)? {
         let found = Found { name: String::new(), folder: root.clone(), meta };
         return Ok((found, Besides::default()));
     }
-    let mut all = Vec::new();
-    let mut refused = None;
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     let mut seen = 0;
     walk(root, "", 0, &mut seen, &mut |found| match found {
         Ok(found) => all.push(found),
-        Err(error) => refused = Some(error),
+        Err(error) => refused.push(error),
     });
-    let hyperspy =
-        |found: &Found| found.name.starts_with("Experiments/") && found.name.ends_with("/data");
-    let is_stack = |found: &Found| found.meta.shape.len() >= 3 || hyperspy(found);
-    let rank = |found: &Found| (hyperspy(found), found.meta.n_cells());
-    all.sort_by_key(|found| (std::cmp::Reverse(rank(found)), found.name.clone()));
-    if let Some(best) = all.iter().position(is_stack) {
-        let best = all.remove(best);
-        all.retain(is_stack);
+    let rank_of = |found: &Found| rank(&found.name, &found.meta.shape);
+    all.sort_by_key(|found| (std::cmp::Reverse(rank_of(found)), found.name.clone()));
+    let best = all.first().and_then(rank_of);
+    let could_be_best = |other: &Refused| match &other.claim {
+        Claim::NoFrames => false,
+        Claim::Shape(shape) => rank(&other.name, shape).is_some_and(|rank| Some(rank) >= best),
+        Claim::Unknown => best.is_none_or(|(hyperspy, _)| !hyperspy),
+    };
+    if let Some(at) = refused.iter().position(could_be_best).filter(|_| !all.is_empty()) {
+        let Refused { name, error, .. } = refused.remove(at);
+        let hint = error.hint().map(|hint| format!("{hint}; or ")).unwrap_or_default();
+        return Err(error.with_hint(format!(
+            "{hint}name another array by ds_path, if '{name}' does not hold the frames"
+        )));
+    }
+    if best.is_some() {
+        let best = all.remove(0);
+        all.retain(|other| rank_of(other).is_some());
         let others: Vec<_> = all.iter().map(Found::named).collect();
-        let as_large = all.iter().filter(|other| rank(other) == rank(&best));
+        let as_large = all.iter().filter(|other| rank_of(other) == rank_of(&best));
         let as_large: Vec<_> = as_large.map(Found::named).collect();
         let besides = Besides {
             others: chosen::names(&others, MOST_LISTED),
@@ -269,8 +296,8 @@ fn largest(root: &Place) -> Result<(Found, Besides)> {
     }
     let all: Vec<_> = all.iter().map(Found::named).collect();
     let names = chosen::names(&all, MOST_NAMED);
-    Err(match (refused, names.is_empty()) {
-        (Some(error), true) => error,
+    Err(match (refused.pop(), names.is_empty()) {
+        (Some(refused), true) => refused.error,
         (_, true) => Error::unsupported("the folder holds no array of numbers"),
         _ => Error::unsupported("the folder has no array of numbers with three or more axes")
             .with_hint(format!("name another one by ds_path; there are {names}")),
@@ -283,7 +310,7 @@ fn walk(
     name: &str,
     depth: usize,
     seen: &mut usize,
-    each: &mut impl FnMut(Result<Found>),
+    each: &mut impl FnMut(Result<Found, Refused>),
 ) {
     for leaf in folder.folders(MOST_FOLDERS) {
         *seen += 1;
@@ -295,7 +322,7 @@ fn walk(
         match Meta::read(&place) {
             Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
             Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),
-            Err(error) => each(Err(error)),
+            Err(error) => each(Err(Refused { name, claim: Meta::claim(&place), error })),
         }
     }
 }

@@ -19,9 +19,13 @@ pub(super) fn stored_dtype(dataset: &Dataset) -> Result<StoredDType> {
     })
 }
 
-/// Whether the elements may be pixels; cheaper than [`stored_dtype`].
+/// Whether the elements may be pixels, of a known kind or not; cheaper than [`stored_dtype`].
 pub(super) fn is_numeric(dataset: &Dataset) -> bool {
-    of_type(dataset.dtype(), None).is_some()
+    let number = matches!(
+        dataset.dtype(),
+        Datatype::FixedPoint { .. } | Datatype::FloatingPoint { .. } | Datatype::Bitfield { .. }
+    );
+    number || of_type(dataset.dtype(), None).is_some()
 }
 
 fn of_type(datatype: &Datatype, raw: Option<&[u8]>) -> Option<StoredDType> {

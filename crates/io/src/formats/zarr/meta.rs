@@ -3,7 +3,7 @@
 use super::codecs::{self, unknown};
 use super::place::Place;
 use crate::codec::Pipeline;
-use framefold_core::{DType, Error, Result, StoredDType, checked_product, narrow_f16};
+use framefold_core::{DType, Error, Result, StoredDType, narrow_f16};
 use serde_json::Value;
 
 /// The files that describe an array, by the version of the format.
@@ -59,6 +59,14 @@ pub(super) struct Shards {
     pub(super) at_end: bool,
     /// Whether a checksum follows the index.
     pub(super) checked: bool,
+}
+
+/// What is known of an array that cannot be read.
+pub(super) enum Claim {
+    /// That it holds no numbers, or nothing.
+    NoFrames,
+    Shape(Vec<usize>),
+    Unknown,
 }
 
 impl Meta {
@@ -174,14 +182,23 @@ impl Meta {
         })
     }
 
+    /// What an array that cannot be read could hold.
+    pub(super) fn claim(folder: &Place) -> Claim {
+        let found = [VERSION_2, VERSION_3].map(|name| folder.json(name).transpose());
+        let Some(Ok(meta)) = found.into_iter().flatten().next() else { return Claim::Unknown };
+        let dtype = codecs::name(meta.get("dtype").unwrap_or(&meta["data_type"]));
+        let is_empty = |len: &Value| len.as_u64() == Some(0);
+        if dtype.is_none_or(|dtype| StoredDType::parse(dtype).is_err())
+            || meta["shape"].as_array().is_some_and(|lens| lens.iter().any(is_empty))
+        {
+            return Claim::NoFrames;
+        }
+        lengths(&meta, "shape").map_or(Claim::Unknown, Claim::Shape)
+    }
+
     /// The file that says all this.
     pub(super) fn file_name(&self) -> &'static str {
         if self.version == 2 { VERSION_2 } else { VERSION_3 }
-    }
-
-    /// Elements of the array.
-    pub(super) fn n_cells(&self) -> u64 {
-        checked_product(&self.shape).unwrap_or(0)
     }
 }
 
