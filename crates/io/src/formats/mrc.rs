@@ -23,7 +23,7 @@
 //!
 //! The shape of a scan is not in the file. Movies of Direct Electron come with a text file that
 //! tells it, see `direct_electron`. Known writers: IMOD, SerialEM, Velox, mrcfile, ncempy, DE
-//! Server. Limits: modes 3 (complex of i16) and 101 (4 bits) are refused; of extended headers, only
+//! Server. Limits: modes 3 (complex of i16), 16 (colours) and 101 (4 bits), and MRCZ, are refused; of extended headers, only
 //! those in `fei` and `agard` are read; rows are delivered as they are stored, whatever the axis numbers say.
 
 mod agard;

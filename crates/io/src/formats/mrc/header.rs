@@ -222,6 +222,11 @@ fn is_big_endian(bytes: &[u8]) -> bool {
 }
 
 fn dtype_of(mode: i32, unsigned: bool) -> Result<DType> {
+    let refused = |what: &str| {
+        Err(Error::unsupported(format!("images of mode {mode} ({what}) are not read"))
+            .with_offset(12)
+            .with_hint("convert the file, with IMOD's newstack for instance"))
+    };
     match mode {
         0 if unsigned => Ok(DType::U8),
         0 => Ok(DType::I8),
@@ -230,12 +235,11 @@ fn dtype_of(mode: i32, unsigned: bool) -> Result<DType> {
         4 => Ok(DType::C64),
         6 => Ok(DType::U16),
         12 => Ok(DType::F16),
-        3 | 101 => Err(Error::unsupported(format!(
-            "images of mode {mode} ({}) are not read",
-            if mode == 3 { "complex numbers of 16-bit integers" } else { "4 bits for a pixel" }
-        ))
-        .with_offset(12)
-        .with_hint("convert the file, with IMOD's newstack for instance")),
+        3 => refused("complex numbers of 16-bit integers"),
+        16 => refused("three bytes of colours for a pixel"),
+        101 => refused("4 bits for a pixel"),
+        // Thousands are the number of a compressor.
+        1000..10_000 => refused("compressed, by MRCZ"),
         _ => Err(Error::bad_file(format!(
             "the mode is {mode}, expected one of 0, 1, 2, 4, 6 and 12"
         ))

@@ -139,10 +139,9 @@ fn the_byte_order_is_that_of_the_file() {
 fn modes_that_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut whole = bytes(&frames(DType::F32, 2, &[3, 5]), 0, b"MAP ");
-    for (mode, kind) in
-        [(3, ErrorKind::Unsupported), (101, ErrorKind::Unsupported), (77, ErrorKind::BadFile)]
-    {
-        whole[12] = mode;
+    let unsupported = [3, 16, 101, 1002].map(|mode| (mode, ErrorKind::Unsupported));
+    for (mode, kind) in unsupported.into_iter().chain([(77, ErrorKind::BadFile)]) {
+        whole[12..14].copy_from_slice(&u16::to_le_bytes(mode));
         let error = plain("auto", &write(dir.path(), "a.mrc", &whole)).unwrap_err();
         assert_eq!((error.kind(), error.offset()), (kind, Some(12)), "{error}");
     }
