@@ -111,6 +111,12 @@ def test_paths_may_be_bytes(ctx, files, counts, kind):
     assert np.array_equal(result, counts.sum(axis=(2, 3)))
 
 
+def test_paths_may_be_elements_of_arrays(ctx, files):
+    path, _ = files["npy"]
+    for names in (np.array([str(path)]), np.array([os.fsencode(path)])):
+        assert ctx.open(names[0]).format == "npy"
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @POSITIONS_WITHOUT_DATA
 def test_sync_offset(ctx, files, counts, kind):

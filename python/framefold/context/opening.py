@@ -37,7 +37,7 @@ class OpenMethods:
         UnsupportedError
             If no format recognizes the file; the message says what it begins with.
         """
-        if hasattr(path, "shape") and hasattr(path, "dtype"):
+        if hasattr(path, "shape") and hasattr(path, "dtype") and not isinstance(path, (str, bytes)):
             raise ArgumentTypeError(
                 f"open takes the path of a file, and this is of type {type(path).__name__}; use "
                 f"load('memory', data=…) for an array, and load('dask', …) for one of Dask"
