@@ -16,11 +16,12 @@ pytestmark = pytest.mark.usefixtures("one_browser")
 LINEAR, LOG = {"pattern.display.scale": "linear"}, {"pattern.display.scale": "log"}
 
 
-def seen(tmp_path: Path, frame: np.ndarray, *changes: dict[str, Any], places: Any = ()) -> Any:
+def seen(tmp_path: Path, frame: np.ndarray, *changes: dict[str, Any], **wanted: Any) -> Any:
     """What the page shows of the mean of two equal frames."""
+    wanted = {"places": (), **wanted}
     np.save(tmp_path / "scan.npy", np.broadcast_to(frame, (1, 2, *frame.shape)))
     with viewer(tmp_path / "scan.npy") as (link, _):
-        found = drive("numbers.mjs", url=link, pane="pattern", changes=changes, places=places)
+        found = drive("numbers.mjs", url=link, pane="pattern", changes=changes, **wanted)
     assert found["errors"] == []
     return found
 
@@ -48,6 +49,17 @@ def test_rows_that_are_longer_than_textures(tmp_path: Path) -> None:
         {"pattern.display.zoom": {"k": 4000, "cy": 0.5, "cx": cx}} for cx in (90, 16384, 19990)
     ]
     for shown in seen(tmp_path, frame, *[LINEAR | zoom for zoom in zooms])["shown"]:
+        display = shown["display"]
+        check(shown, frame, display, tables()[display["colormap"]])
+
+
+def test_rows_that_are_longer_than_canvases(tmp_path: Path) -> None:
+    frame = np.random.default_rng(13).uniform(0, 1, (2, 70000))
+    zooms = [
+        {"pattern.display.zoom": {"k": 14000, "cy": 0.5, "cx": cx}} for cx in (90, 4096, 69990)
+    ]
+    changes = [LINEAR | zoom for zoom in zooms]
+    for shown in seen(tmp_path, frame, *changes, painter="canvas2d")["shown"]:
         display = shown["display"]
         check(shown, frame, display, tables()[display["colormap"]])
 

@@ -3,6 +3,7 @@ import { drawn, exact, launch, open, place, set, state, tell, until, wanted } fr
 
 const browser = await launch();
 const { page, seen } = await open(browser, wanted.url);
+if (wanted.painter) await page.goto(`${new URL("./", page.url()).href}?painter=${wanted.painter}`);
 const { pane } = wanted;
 const panel = page.locator(`.ffv-pane-${pane}`);
 const found = { shown: [] };

@@ -60,20 +60,49 @@ export function direction(y: number, x: number): number {
     return Math.floor((turn - Math.floor(turn)) * 256) & 255;
 }
 
-/** A picture as RGBA; transparent where there is no data. */
-export function colours(picture: Picture, lut: Lut, norm: Norm): Uint8ClampedArray<ArrayBuffer> {
-    const n = picture.rows * picture.cols;
+/** Some rows and columns of a picture. */
+export interface Part {
+    row: number;
+    col: number;
+    rows: number;
+    cols: number;
+}
+
+/** Canvases may be no larger than a browser allows: parts are not, along rows and columns. */
+const MOST = 4096;
+
+/** A picture in parts that a canvas can hold. */
+export function partsOf({ rows, cols }: Picture): Part[] {
+    const parts: Part[] = [];
+    for (let row = 0; row < rows; row += MOST) {
+        for (let col = 0; col < cols; col += MOST) parts.push({ row, col, rows: Math.min(MOST, rows - row), cols: Math.min(MOST, cols - col) });
+    }
+    return parts;
+}
+
+/** A part of a picture on a canvas. */
+export function canvasOf(picture: Picture, lut: Lut, norm: Norm, part: Part): HTMLCanvasElement {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [part.cols, part.rows];
+    canvas.getContext("2d")!.putImageData(new ImageData(colours(picture, lut, norm, part), part.cols, part.rows), 0, 0);
+    return canvas;
+}
+
+/** A picture, or a part of it, as RGBA; transparent where there is no data. */
+export function colours(picture: Picture, lut: Lut, norm: Norm, part: Part = { row: 0, col: 0, rows: picture.rows, cols: picture.cols }): Uint8ClampedArray<ArrayBuffer> {
+    const n = part.rows * part.cols;
     const rgba = new Uint8ClampedArray(4 * n);
     const vector = isVector(picture);
     const first = picture.planes[0]!;
     const second = picture.planes[1];
-    for (let i = 0; i < n; i++) {
-        const value = first[i]!;
+    for (let i = 0, from = part.row * picture.cols + part.col; i < n; i++, from++) {
+        if (i > 0 && i % part.cols === 0) from += picture.cols - part.cols;
+        const value = first[from]!;
         if (Number.isNaN(value)) continue;
         let brightness = 1;
         let at: number;
         if (vector) {
-            const x = second![i]!;
+            const x = second![from]!;
             if (Number.isNaN(x)) continue;
             brightness = position(Math.hypot(value, x), norm);
             at = 3 * direction(value, x);

@@ -1,14 +1,14 @@
 // Pictures on a canvas without WebGL.
 
-import type { Lut, Norm } from "./colour.ts";
-import { colours } from "./colour.ts";
+import type { Lut, Norm, Part } from "./colour.ts";
+import { canvasOf, partsOf } from "./colour.ts";
 import type { Picture } from "./decode.ts";
 import type { Painter } from "./painter.ts";
 import type { View } from "./view.ts";
 
 export class FlatPainter implements Painter {
     readonly kind = "canvas2d";
-    private readonly whole = document.createElement("canvas");
+    private parts: { part: Part; canvas: HTMLCanvasElement }[] = [];
     private drawn: { picture: Picture; lut: Lut; key: string } | undefined;
 
     constructor(private readonly context: CanvasRenderingContext2D) {}
@@ -17,10 +17,7 @@ export class FlatPainter implements Painter {
         const key = JSON.stringify(norm);
         const old = this.drawn;
         if (old?.picture !== picture || old.lut !== lut || old.key !== key) {
-            this.whole.width = picture.cols;
-            this.whole.height = picture.rows;
-            const image = new ImageData(colours(picture, lut, norm), picture.cols, picture.rows);
-            this.whole.getContext("2d")!.putImageData(image, 0, 0);
+            this.parts = partsOf(picture).map((part) => ({ part, canvas: canvasOf(picture, lut, norm, part) }));
             this.drawn = { picture, lut, key };
         }
         this.clear();
@@ -28,13 +25,19 @@ export class FlatPainter implements Painter {
         const [sy, sx] = picture.stride;
         this.context.imageSmoothingEnabled = k * Math.min(sy, sx) < 1;
         this.context.imageSmoothingQuality = "high";
-        const width = picture.cols * sx * k;
-        const height = picture.rows * sy * k;
+        // Parts meet at a pixel of the screen: no line is seen between them.
+        const place = (at: number, n: number, begin: number) => (at > 0 && at < n ? Math.round(begin) : begin);
+        const x = (col: number) => place(col, picture.cols, (col * sx - view.ox) * k);
+        const y = (row: number) => place(row, picture.rows, (row * sy - view.oy) * k);
         this.context.save();
         this.context.beginPath();
         this.context.rect(-view.ox * k, -view.oy * k, view.cols * k, view.rows * k);
         this.context.clip();
-        this.context.drawImage(this.whole, -view.ox * k, -view.oy * k, width, height);
+        for (const { part, canvas } of this.parts) {
+            const [left, top] = [x(part.col), y(part.row)];
+            const [width, height] = [x(part.col + part.cols) - left, y(part.row + part.rows) - top];
+            if (width > 0 && height > 0) this.context.drawImage(canvas, left, top, width, height);
+        }
         this.context.restore();
     }
 
@@ -43,6 +46,6 @@ export class FlatPainter implements Painter {
     }
 
     destroy(): void {
-        this.whole.width = this.whole.height = 0;
+        this.parts = [];
     }
 }
