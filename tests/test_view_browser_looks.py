@@ -92,7 +92,12 @@ def test_scale_bars_of_pixels_and_of_unequal_steps(tmp_path: Path) -> None:
 def test_pictures_of_vectors_have_their_wheel(tmp_path: Path) -> None:
     channel = {"kind": "com", "part": "vector", "centre": "mean", "rotation": 0, "flip_y": False}
     changes = {"scan.query.channel": channel, "scan.query.detector": []}
-    found = looks(tmp_path / "scan.npy", frames(5, 6, 12, 10), changes=changes, export="scan-svg")
+    # Of a low picture, too, there is room beside it.
+    scan = frames(2, 300, 12, 10)
+    found = looks(tmp_path / "scan.npy", scan, changes=changes, export="scan-svg")
     assert found["file"].count("<image ") == 2
+    (height,) = re.findall(r'<svg [^>]*height="(\d+)"', found["file"])
+    places = re.findall(r'<text [^>]*y="([-\d.]+)"', found["file"])
+    assert all(12 < float(y) < int(height) for y in places)
     (length,) = re.findall(r">([\d.]+) px</text>", found["file"])[-1:]
     assert float(length) == pytest.approx(float(found["scan"]["fields"][1]), rel=1e-3)

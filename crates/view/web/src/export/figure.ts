@@ -3,7 +3,7 @@
 import { short } from "../dom.ts";
 import { outline } from "../overlay/shapes.ts";
 import { scaleBar } from "../overlay/scales.ts";
-import { colours, valueAt } from "../picture/colour.ts";
+import { canvasOf, partsOf, valueAt } from "../picture/colour.ts";
 import { isVector } from "../picture/decode.ts";
 import { disk } from "../picture/wheel.ts";
 import { View } from "../picture/view.ts";
@@ -31,8 +31,11 @@ const BAR = { gap: 12, width: 14, room: 84, pad: 8 };
 const DIGIT_WIDTH = 7.6;
 /** How wide the disk of directions is, which vectors have in place of a colour bar. */
 const WHEEL = 76;
+/** Beside a picture there is so much room for numbers, however low it is; and over its scale bar. */
+const LOWEST = WHEEL + 20;
+const OVER_BAR = 32;
 
-function canvasOf(rgba: Uint8ClampedArray<ArrayBuffer>, cols: number, rows: number): HTMLCanvasElement {
+function drawn(rgba: Uint8ClampedArray<ArrayBuffer>, cols: number, rows: number): HTMLCanvasElement {
     const canvas = document.createElement("canvas");
     canvas.width = cols;
     canvas.height = rows;
@@ -53,18 +56,23 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
     const k = Math.max(1, Math.ceil(LEAST / Math.max(rows, cols)));
     const [height, width] = [rows * k, cols * k];
     const view = new View(rows, cols, height, width, null);
-    const pixels = canvasOf(colours(picture, lut, norm), picture.cols, picture.rows);
     const vector = isVector(picture);
     const marks = [0, 0.25, 0.5, 0.75, 1];
     const values = marks.map((t) => valueAt(t, norm));
     const apart = (i: number) => Math.abs((values[i] ?? Infinity) - (values[i - 1] ?? Infinity));
     const numbers = values.map((value, i) => short(value, 4, Math.min(apart(i), apart(i + 1))));
     const room = Math.max(BAR.room, BAR.width + 7 + DIGIT_WIDTH * Math.max(...numbers.map((words) => words.length)));
-    const parts: Part[] = [
-        { kind: "rect", x: 0, y: 0, width: width + BAR.gap + room + BAR.pad, height: height + 2 * BAR.pad, fill: "#ffffff" },
-    ];
+    const tall = Math.max(height, LOWEST);
+    const white = (x: number, y: number): Part => ({ kind: "rect", x, y, width: width + BAR.gap + room + BAR.pad - x, height: tall + 2 * BAR.pad - y, fill: "#ffffff" });
+    const parts: Part[] = [white(0, 0)];
     const at = BAR.pad;
-    parts.push({ kind: "image", canvas: pixels, x: 0, y: at, width: picture.cols * picture.stride[1] * k, height: picture.rows * picture.stride[0] * k });
+    const [ky, kx] = picture.stride.map((stride) => stride * k) as [number, number];
+    for (const part of partsOf(picture)) {
+        const canvas = canvasOf(picture, lut, norm, part);
+        parts.push({ kind: "image", canvas, x: part.col * kx, y: at + part.row * ky, width: part.cols * kx, height: part.rows * ky });
+    }
+    // The last pixels of a preview may stand for more than there is.
+    parts.push(white(width, 0), white(0, at + height));
     if (!picture.axes) {
         for (const { shape, sign } of shapesOn(viewer.state, pane)) {
             const d = outline(shape, new View(rows, cols, height, width, null));
@@ -73,7 +81,7 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
     }
     const axes = panel.axes();
     const { length, words } = scaleBar(view, axes);
-    const [left, bottom] = [16, at + height - 16];
+    const [left, bottom] = [16, at + Math.max(height - 16, OVER_BAR)];
     parts.push(
         { kind: "rect", x: left - 1.5, y: bottom - 7.5, width: length + 3, height: 9, fill: "#000000" },
         { kind: "rect", x: left, y: bottom - 6, width: length, height: 6, fill: "#ffffff" },
@@ -84,7 +92,7 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
         const { channel, transform } = viewer.state[pane].query;
         const unit = channel.kind === "com" && transform === "none" ? " px" : "";
         parts.push(
-            { kind: "image", canvas: canvasOf(disk(lut, norm, WHEEL), WHEEL, WHEEL), x, y: at, width: WHEEL, height: WHEEL },
+            { kind: "image", canvas: drawn(disk(lut, norm, WHEEL), WHEEL, WHEEL), x, y: at, width: WHEEL, height: WHEEL },
             { kind: "path", d: `M${middle} ${at + WHEEL - 2}v5`, stroke: "#000000", width: 1 },
             { kind: "text", x: middle, y: at + WHEEL + 16, words: short(norm.high) + unit, anchor: "middle", fill: "#000000", halo: false },
         );
@@ -92,14 +100,14 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
         const ramp = new Uint8ClampedArray(256 * 4);
         for (let i = 0; i < 256; i++) ramp.set([lut[3 * (255 - i)]!, lut[3 * (255 - i) + 1]!, lut[3 * (255 - i) + 2]!, 255], 4 * i);
         const x = width + BAR.gap;
-        parts.push({ kind: "image", canvas: canvasOf(ramp, 1, 256), x, y: at, width: BAR.width, height });
+        parts.push({ kind: "image", canvas: drawn(ramp, 1, 256), x, y: at, width: BAR.width, height: tall });
         for (const [i, t] of marks.entries()) {
-            const y = at + height * (1 - t);
+            const y = at + tall * (1 - t);
             parts.push(
                 { kind: "path", d: `M${x + BAR.width} ${y}h4`, stroke: "#000000", width: 1 },
                 { kind: "text", x: x + BAR.width + 7, y: y + (t === 1 ? 11 : t === 0 ? 0 : 4), words: numbers[i]!, anchor: "start", fill: "#000000", halo: false },
             );
         }
     }
-    return { width: width + BAR.gap + room, height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
+    return { width: width + BAR.gap + room, height: tall + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
 }
