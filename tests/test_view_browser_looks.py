@@ -101,3 +101,8 @@ def test_pictures_of_vectors_have_their_wheel(tmp_path: Path) -> None:
     assert all(12 < float(y) < int(height) for y in places)
     (length,) = re.findall(r">([\d.]+) px</text>", found["file"])[-1:]
     assert float(length) == pytest.approx(float(found["scan"]["fields"][1]), rel=1e-3)
+
+
+def test_all_bad_pixels_are_marked(tmp_path: Path) -> None:
+    found = looks(tmp_path / "scan.npy", frames(1, 2, 100, 90), "--bad-pixels", "0:99:2,:")
+    assert found["pattern"]["marks"] == 50 * 90

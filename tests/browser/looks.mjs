@@ -14,6 +14,7 @@ for (const pane of ["scan", "pattern"]) {
     found[pane] = {
         fields: await Promise.all(["low", "high"].map((name) => panel.locator(`[data-field=${name}]`).inputValue())),
         bar: await panel.locator(".ffv-scalebar").textContent(),
+        marks: ((await panel.locator(".ffv-marks").getAttribute("d")) ?? "").split("M").length - 1,
         curve: await panel.locator(".ffv-curve").first().getAttribute("d"),
         ticks: await panel.locator(".ffv-ticks text").evaluateAll((all) => all.map((one) => [one.textContent, one.getBoundingClientRect()])),
         stage: await panel.locator(".ffv-stage").boundingBox(),

@@ -38,8 +38,8 @@ export interface Look {
 
 /** How wide the disk of directions is. */
 const LEGEND = 72;
-/** More marks than this are not drawn one by one. */
-const MOST_MARKS = 4000;
+/** Of marks that lie in a square of so many points of the screen, one is drawn. */
+const MARKS_APART = 3;
 
 export class Stage {
     readonly root: HTMLDivElement;
@@ -60,6 +60,7 @@ export class Stage {
     private readonly legend = el("canvas", { class: "ffv-legend", width: LEGEND, height: LEGEND, hidden: true, "aria-hidden": "true" });
     private legendKey: { lut: Lut; key: string } | undefined;
     private cursorAt: Point | null = null;
+    private marked: { marks: number[]; key: string } | undefined;
     /** What the canvas shows. */
     private painted: { picture: Picture; lut: Lut; key: string } | undefined;
     private pan: { x: number; y: number } | undefined;
@@ -197,12 +198,20 @@ export class Stage {
     }
 
     private drawMarks(view: View, marks: number[]): void {
+        const key = marks.length ? JSON.stringify(view) : "";
+        if (this.marked?.key === key && this.marked.marks === marks) return;
+        this.marked = { marks, key };
         const k = Math.max(view.k, 2);
+        const across = Math.ceil(view.width / MARKS_APART) + 2;
+        const there = new Set<number>();
         let d = "";
-        for (const index of marks.slice(0, MOST_MARKS)) {
+        for (const index of marks) {
             const y = Math.floor(index / view.cols);
             const [top, left] = [view.sy(y) - k / 2, view.sx(index - y * view.cols) - k / 2];
             if (top > view.height || left > view.width || top < -k || left < -k) continue;
+            const square = Math.floor((top + k) / MARKS_APART) * across + Math.floor((left + k) / MARKS_APART);
+            if (view.k < MARKS_APART && there.has(square)) continue;
+            there.add(square);
             d += `M${left.toFixed(1)} ${top.toFixed(1)}l${k.toFixed(1)} ${k.toFixed(1)}m${(-k).toFixed(1)} 0l${k.toFixed(1)} ${(-k).toFixed(1)}`;
         }
         this.marks.setAttribute("d", d);
