@@ -49,6 +49,7 @@ def test_shapes_are_those_that_the_viewer_computes(tmp_path: Path) -> None:
     # All disks that meet the frame are drawn, as far as they are computed.
     assert order == 32
     assert n_disks > 32
+    assert found["radius"] == 4.5
     assert found["wedges"] == {
         "30": {"circles": 0, "large": "00"},
         "120": {"circles": 0, "large": "00"},

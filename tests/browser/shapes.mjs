@@ -36,6 +36,20 @@ await draw({ kind: "lattice", cy: 12, cx: 0, a: [0, 0.6], b: [90, 0], r: 0.2, or
 await write(field("order"), 40);
 found.order = [(await shape()).order, (await outline()).split("Z").length - 1];
 
+// What is being typed stays while pictures come.
+await draw({ kind: "disk", cy: 12, cx: 10, r: 3 });
+const slowly = async (name, text) => {
+    await field(name).focus();
+    await field(name).press("Control+a");
+    await page.keyboard.type(text[0]);
+    await page.evaluate(() => document.querySelector(".ffv").framefold.load(document.querySelector(".ffv").framefold.state()));
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await page.keyboard.type(text.slice(1));
+    await page.keyboard.press("Enter");
+};
+await slowly("r", "4.5");
+found.radius = (await shape()).r;
+
 // A wedge from an angle to itself has no pixel; one of a whole turn is a ring.
 const wedge = { kind: "wedge", cy: 12, cx: 10, ri: 2, ro: 6, from: 30 };
 const arcs = async (to) => {

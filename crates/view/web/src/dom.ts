@@ -74,14 +74,20 @@ export function numberField(
     onchange: (value: number) => void,
 ): { root: HTMLLabelElement; show: (value: number, step?: number) => void; input: HTMLInputElement } {
     const input = el("input", { type: "number", step: "any", "aria-label": unit ? `${label} (${unit})` : label });
+    // What is being typed is not shown anew before it is taken.
+    let typing = false;
     const take = () => {
+        typing = false;
         const value = Number(input.value);
         if (input.value.trim() !== "" && Number.isFinite(value)) onchange(value);
     };
+    input.addEventListener("input", () => (typing = true));
     input.addEventListener("change", take);
+    input.addEventListener("blur", () => (typing = false));
     input.addEventListener("keydown", (event) => {
         if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
         event.preventDefault();
+        typing = false;
         const by = (event.key === "ArrowUp" ? step : -step) * (event.shiftKey ? 10 : 1);
         const value = Number((Number(input.value || 0) + by).toPrecision(12));
         input.value = String(value);
@@ -95,6 +101,7 @@ export function numberField(
         unit ? el("span", { class: "ffv-unit" }, unit) : undefined,
     );
     const show = (value: number, step = Infinity) => {
+        if (typing) return;
         const words = Number.isFinite(value) ? String(Number.isInteger(value) ? value : Number(short(value, 6, step))) : "";
         if (document.activeElement !== input || Number(input.value) !== Number(words)) {
             if (input.value !== words) input.value = words;
