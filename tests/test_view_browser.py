@@ -227,6 +227,10 @@ def test_numbers_that_the_page_finds(scan: Path, counts: np.ndarray) -> None:
         assert text.endswith(f"  ·  {values[y, x]:.0f}"), text
     assert found["byKeys"].endswith(f"y 4, x 7  ·  {values[4, 7]:.0f}")
     check_profiles(found, values, line, n)
+    radius, mean = map(float, found["followed"].split(": "))
+    y, x = np.mgrid[: SCAN[0], : SCAN[1]]
+    rings = np.floor(np.hypot(y - SCAN[0] // 2, x - SCAN[1] // 2) + 0.5)
+    assert mean == pytest.approx(counts.sum(axis=(2, 3))[rings == radius].mean(), rel=1e-5)
     both = found["zoomed"]["both"]
     zooms = [both[pane]["display"]["zoom"] for pane in ("scan", "pattern")]
     assert zooms[0]["k"] == zooms[1]["k"] > 1.5

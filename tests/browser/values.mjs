@@ -66,6 +66,12 @@ for (const [name, n] of [["Line profile", wanted.n], ["Radial profile", 6]]) {
         await page.keyboard.press("ArrowRight");
     }
     found[`${name} by keys`] = ticks;
+    if (name === "Line profile") continue;
+    // A value that is read follows the picture.
+    const [before, { detector }] = [await value.textContent(), (await state(page)).scan.query];
+    await set(page, { "scan.query.detector": [] });
+    found.followed = await until(() => value.textContent(), (text) => text !== before);
+    await set(page, { "scan.query.detector": detector });
 }
 // Both pictures are zoomed to the same part.
 await set(page, { "scan.line": null });

@@ -114,6 +114,8 @@ export class LinePlot {
         }
         parts.push(svg("path", { class: "ffv-plot-line", d: pen.drawn() }), this.cross);
         this.svg.replaceChildren(...parts);
+        // What is read is the new curve's.
+        if (this.readout.textContent) this.read(this.at);
     }
 
     private point(event: PointerEvent): void {
