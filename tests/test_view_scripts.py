@@ -305,8 +305,10 @@ def test_frames_that_stages_made(frames, opened, tmp_path):
 def test_functions_of_the_session_are_asked_for(frames, opened, tmp_path):
     client = Client(opened(frames), udfs={"my sum": ff.SumUDF()})
     channel = {"kind": "own", "name": "my sum", "buffer": "intensity"}
-    query = {"pane": "pattern", "channel": channel}
+    # It runs over all positions, whatever region is drawn.
+    query = {"pane": "pattern", "channel": channel, "region": REGION}
     expected = client.array(query)
+    np.testing.assert_array_equal(expected, frames.sum(axis=(0, 1)))
     script = script_of(client, {"own": query})
     folder = tmp_path / "run"
     folder.mkdir()

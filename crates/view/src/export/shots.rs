@@ -187,7 +187,9 @@ impl Shot {
         let plane = scan.get(query.slice.len()..).unwrap_or_default();
         let mut roi = String::new();
         let mut n_frames = "np.prod(SCAN)";
-        if !query.region.is_empty() || !slice.is_empty() {
+        // Functions of the session run over all positions, whatever is drawn.
+        let of_all = matches!(query.channel, PatternChannel::Own { .. });
+        if !of_all && !(query.region.is_empty() && slice.is_empty()) {
             self.line("roi = np.zeros(SCAN, dtype=bool)");
             let region = match query.region.is_empty() {
                 true => "True".to_owned(),
