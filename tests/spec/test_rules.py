@@ -149,8 +149,14 @@ def test_private_buffers_need_a_merge_too(ctx, dataset):
             private = self.buffer("single", use="private")
             return {**super().get_result_buffers(), "total": private}
 
-    with pytest.raises(UDFError, match=r"Private needs a merge method.*'total' \(single\)"):
-        ctx.run_udf(dataset=dataset, udf=Private())
+    class Calls(Private):
+        def merge(self, dest, src):
+            super().merge(dest, src)  # which would assign
+            dest.total += src.total
+
+    for udf in (Private(), Calls()):
+        with pytest.raises(UDFError, match=r" needs a merge method.*'total' \(single\).*super"):
+            ctx.run_udf(dataset=dataset, udf=udf)
     assert Private.merge is UDF.merge
     assert not declares("nav", {}).requires_custom_merge
     assert declares("sig", {}).requires_custom_merge

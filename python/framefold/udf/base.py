@@ -19,8 +19,8 @@ from framefold.common.sparse import to_dense
 from framefold.common.udf import BackendConstants, TileDepthEnum, TileSizeEnum, UDFMethod
 from framefold.compat.elsewhere import elsewhere
 from framefold.compilation.marks import options_of
+from framefold.exceptions import MissingMergeError, UDFRunCancelled
 from framefold.exceptions import UDFError as UDFException
-from framefold.exceptions import UDFRunCancelled
 from framefold.udf._mixins import (
     UDFFrameMixin,
     UDFMergeAllMixin,
@@ -32,7 +32,7 @@ from framefold.udf._mixins import (
 )
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf._with_params import check_names
-from framefold.udf.data import MergeData, UDFData, copies_of
+from framefold.udf.data import MergeData, UDFData, copies_of, declarations_of
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
 
@@ -306,9 +306,13 @@ class UDF(BackendConstants):
     def merge(self, dest: UDFData, src: UDFData) -> None:
         """Merge the partial result ``src`` into ``dest``.
 
-        The default assigns; it works for UDFs whose buffers are all of kind ``nav``. One that
-        overrides it has to assign those of kind ``nav``, too; what it returns has no effect.
+        The default assigns; it works for UDFs whose buffers are all of kind ``nav``, and is an
+        error for others, also where a method that overrides it calls it. Such a method has to
+        assign buffers of kind ``nav``, too; what it returns has no effect.
         """
+        unmerged = not_assignable(declarations_of(dest))
+        if unmerged:
+            raise missing_merge(type(self).__name__, unmerged)
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
 
@@ -501,6 +505,16 @@ def not_assignable(buffers: Mapping[str, BufferDeclaration]) -> dict[str, Buffer
         for name, decl in buffers.items()
         if decl.kind != "nav" and decl.use != "result_only"
     }
+
+
+def missing_merge(udf: str, unmerged: Mapping[str, BufferDeclaration]) -> MissingMergeError:
+    """That the default :meth:`UDF.merge` cannot merge these buffers."""
+    names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())
+    return MissingMergeError(
+        f"{udf} needs a merge method: the default one only assigns buffers of kind 'nav', but "
+        f"there are also {names}; implement merge(self, dest, src) for all buffers, without "
+        f"super().merge(…)"
+    )
 
 
 def own_method(udf: UDF, builtin: type[UDF]) -> UDFMethod:

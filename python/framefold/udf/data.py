@@ -179,6 +179,12 @@ def declare(data: UDFData, buffers: Mapping[str, BufferDeclaration], **place: An
     _set_place(data, place)
 
 
+def declarations_of(data: UDFData) -> Mapping[str, BufferDeclaration]:
+    """The declared buffers that :func:`declare` told ``data`` of."""
+    declared: Mapping[str, BufferDeclaration] = _declared(data)
+    return declared
+
+
 def copies_of(data: UDFData) -> dict[str, Any]:
     """Copies of all arrays by name, without those of private buffers."""
     declared = _declared(data)

@@ -23,8 +23,8 @@ from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import Intent, TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY
-from framefold.exceptions import InvalidArgumentError, MissingMergeError
-from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.base import PROCESS_METHODS, UDF, missing_merge, not_assignable
 from framefold.udf.data import share
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
@@ -194,11 +194,7 @@ class Bridge:
         self.declared = buffers
         unmerged = {} if self.udf._overrides("merge") else not_assignable(buffers)
         if unmerged:
-            names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())
-            raise MissingMergeError(
-                f"{self.name} needs a merge method: the default one only assigns buffers of kind "
-                f"'nav', but there are also {names}; implement merge(self, dest, src)"
-            )
+            raise missing_merge(self.name, unmerged)
         if not self.udf._computes_results:
             check_omitted(self.name, buffers, {})
         return [
