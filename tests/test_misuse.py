@@ -412,12 +412,14 @@ def scan():
         (lambda ctx, ds: ctx.run_udf(ds, np.sum), TypeError, "map.dataset, function."),
         (lambda ctx, ds: ctx.run_udf(ds, "sum"), TypeError, r"'sum' .* ReductionUDF\('sum'\)"),
         (lambda ctx, ds: ctx.run_udf(ds, ff.SumUDF), TypeError, "not the class"),
+        (lambda ctx, ds: ctx.run_udf(ff.SumUDF(), ds), TypeError, "the data set comes first"),
         (lambda ctx, ds: ctx.run_udf(ds[:], ff.SumUDF()), ValueError, r"load\('memory', data="),
         (
             lambda ctx, ds: ff.detectors.disk(ctx, r=4),
             ValueError,
             "is a Context; pass the data set",
         ),
+        (lambda ctx, ds: ff.detectors.disk(ds[0, 0], r=4), ValueError, r"frame: frame\.shape"),
     ],
 )
 def test_what_newcomers_try_first_is_answered(scan, attempt, error, words):

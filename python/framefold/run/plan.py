@@ -563,15 +563,13 @@ def checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
 
     Raises
     ------
-    ArgumentTypeError
-        If one of them is no UDF.
     InvalidArgumentError
-        If there is none.
+        If there is none; ``ArgumentTypeError`` if one of them is no UDF.
     """
     udf = as_udf(udf)
     if isinstance(udf, UDF):
         return [udf]
-    single = isinstance(udf, str | bytes) or not has_items(udf)  # texts have letters
+    single = isinstance(udf, str | bytes | DataSet) or not has_items(udf)  # these have others
     several = [udf] if single else listed("udf", in_order("udf", udf))
     udfs: list[Any] = [as_udf(each) for each in several]
     if not udfs:
@@ -588,6 +586,8 @@ def _instead_of(other: Any) -> str:
         return "; pass an instance, not the class"
     if isinstance(other, str):
         return f"; ReductionUDF({other!r}) is the reduction of a name"
+    if isinstance(other, DataSet):
+        return "; the data set comes first, as in run_udf(dataset, udf)"
     return "; map(dataset, function) applies a function to each frame" if callable(other) else ""
 
 

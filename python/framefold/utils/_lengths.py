@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import isclose, isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from framefold.common._numbers import count
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._calibration import number_or_quantity
@@ -52,6 +54,11 @@ def place(frame: Sequence[int] | DataSet, cy: Any, cx: Any, **radii: Any) -> Pla
 
     if isinstance(frame, DataSet):
         dataset, shape = frame, tuple(frame.shape.sig)
+    elif isinstance(frame, np.ndarray) and frame.ndim != 1:
+        raise InvalidArgumentError(
+            f"the first argument is an array of shape {frame.shape}; pass the data set, or the "
+            f"shape of a frame: frame.shape"
+        )
     else:
         try:
             dataset, shape = None, tuple(frame)
