@@ -11,7 +11,7 @@ import pytest
 from test_own_formats import MAGIC, SHAPE, FedSource
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import FileChangedError, InvalidArgumentError
 
 THREE, HALF = np.uint16(3), np.float32(0.5)
 
@@ -127,3 +127,30 @@ def test_tuples_hold_whole_numbers(annotation):
     Tuples.open.__annotations__["shift"] = annotation
     with pytest.raises(InvalidArgumentError, match="not of a type that options can have"):
         ff.register_format(Tuples)
+
+
+def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
+    """Whatever other files a source names: it is compared, and not replaced."""
+
+    def opened(paths):
+        def open(path):
+            source = FedSource(path, 0)
+            source.paths = paths
+            return source
+
+        members = {"name": "named_paths", "extensions": (), "open": staticmethod(open)}
+        ff.register_format(type("NamedPaths", (), members))
+        return ctx.load("named_paths", path)
+
+    ctx = ff.Context.make_with("inline")
+    with pytest.raises(InvalidArgumentError, match=r"with paths='a\.bin', expected a list"):
+        opened("a.bin")
+    other = tmp_path / "pixels.bin"
+    assert opened([other, path]).paths == [other, path]
+    dataset = opened([other])
+    assert dataset.paths == [path, other]
+    with pytest.raises(InvalidArgumentError, match="the output is one of the input files"):
+        ctx.export_dataset(dataset, path, format="npy", overwrite=True)
+    path.write_bytes(path.read_bytes()[:-2] + b"\1\1")
+    with pytest.raises(FileChangedError):
+        ctx.run_udf(dataset, ff.SumUDF())

@@ -98,7 +98,7 @@ def register_format(cls: Class) -> Class:
             for some of them. Numbers count the positions of ``shape`` in C order. It is called by
             several threads at a time, with the interpreter's lock.
         ``paths`` : list of paths, optional
-            The files that it reads, if there are more than the one that was opened.
+            The files that it reads beside the one that was opened.
         ``details`` : dict of str, optional
             More about the file for people to read.
 
@@ -233,7 +233,15 @@ class _Open:
                 f"{', '.join(missing)}"
             )
         dtype: npt.DTypeLike = np.dtype(source.dtype).newbyteorder("=")
-        paths = [Path(each) for each in getattr(source, "paths", None) or [path]]
+        given = getattr(source, "paths", None) or []
+        if isinstance(given, str | bytes | PathLike):
+            raise InvalidArgumentError(
+                f"open of the format {name!r} returned a source with paths={given!r}, expected a "
+                f"list of paths"
+            )
+        paths = [Path(each) for each in given]
+        if path not in paths:
+            paths.insert(0, path)
         details = dict(getattr(source, "details", None) or {})
         return (
             source.read,
