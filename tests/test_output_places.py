@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ from known_oddities import odd
 
 import framefold as ff
 from framefold.exceptions import FileAccessError, FramefoldError, InvalidArgumentError
+from framefold.udf.record import RecordUDF
 
 
 @pytest.fixture
@@ -39,10 +41,53 @@ def test_files_that_name_the_data_are_inputs_too(ctx, tmp_path):
         file.create_virtual_dataset("data", layout)
     before = whole.read_bytes()
     dataset = ctx.open(whole)
+    results = ctx.run_udf(dataset=dataset, udf=ff.SumUDF())
     for path in (whole, tmp_path / "part.h5"):
         with pytest.raises(InvalidArgumentError, match="one of the input files"):
             ctx.export_dataset(dataset, path, overwrite=True)
+        with pytest.raises(InvalidArgumentError, match="one of the input files"):
+            results.save(path, overwrite=True)
     assert whole.read_bytes() == before
+
+
+@pytest.mark.parametrize("how", ["name", "other spelling", "link", "hard link"])
+def test_results_replace_no_input(ctx, dataset, tmp_path, how):
+    """They know what they were computed from, and copies of them do."""
+    scan = path = tmp_path / "scan.npy"
+    before = scan.read_bytes()
+    if how == "other spelling":
+        path = tmp_path / ".." / tmp_path.name / "scan.npy"
+    elif how != "name":
+        path = tmp_path / "other.npy"
+        (os.symlink if how == "link" else os.link)(scan, path)
+    result = ctx.run_udf(dataset=dataset.pipe(ff.Flip("y")), udf=ff.SumUDF())["intensity"]
+    (so_far,) = list(ctx.run_udf_iter(dataset=dataset, udf=ff.SumUDF()))[-1:]
+    for save in (result.save, copy.deepcopy(result).save, so_far.damage.save):
+        with pytest.raises(InvalidArgumentError, match=r"\.npy.* one of the input files"):
+            save(path, overwrite=True)
+    with pytest.raises(InvalidArgumentError, match="one of the input files"):
+        ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF(), out=path, overwrite=True)
+    with pytest.raises(FileAccessError, match=r"RecordUDF.* one of the input files"):
+        ctx.run_udf(dataset=dataset, udf=RecordUDF(path, overwrite=True))
+    assert scan.read_bytes() == before
+    path = result.save(tmp_path / "result.npy")
+    assert result.save(path, overwrite=True) == path
+
+
+def test_results_replace_no_folder_that_holds_the_data(ctx, dataset, tmp_path):
+    group = tmp_path / "group.zarr"
+    group.mkdir()
+    (group / ".zgroup").write_text('{"zarr_format": 2}')
+    ctx.export_dataset(dataset, group / "0.zarr", zarr_format=2)
+    before = sorted(group.rglob("*"))
+    results = ctx.run_udf(dataset=ctx.open(group / "0.zarr"), udf=ff.SumUDF())
+    for path, reason in [
+        (group / "0.zarr", "one of the input files"),
+        (group, "would replace a folder that the data set is read from"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=reason):
+            results.save(path, overwrite=True)
+    assert sorted(group.rglob("*")) == before
 
 
 @odd("has sequence number")

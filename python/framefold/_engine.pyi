@@ -34,6 +34,7 @@ __all__ = [
     "from_array",
     "from_csr",
     "from_pieces",
+    "keeps_inputs",
     "known_extensions",
     "known_formats",
     "known_metadata",
@@ -148,6 +149,7 @@ def write_raw_csr(
     callback: Callable[[int], object] | None = None,
 ) -> tuple[list[Path], int, int, int]: ...
 def panic_in_next_call() -> None: ...
+def keeps_inputs(path: str, inputs: Sequence[str]) -> None: ...
 def part_of(path: str) -> Path: ...
 
 @final
@@ -344,7 +346,7 @@ class RowFiles:
         paths: Sequence[tuple[Path, bool]],
         replace: bool,
         resume: bool,
-        inputs: Sequence[Path],
+        inputs: Sequence[str],
     ) -> RowFiles: ...
     @property
     def parts(self) -> list[Path]: ...

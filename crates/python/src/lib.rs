@@ -89,7 +89,7 @@ mod _engine {
     #[pymodule_export]
     use super::viewer::{ViewerHostOfPython, ViewerSession, viewer_page};
     #[pymodule_export]
-    use super::whole::{WholeFile, part_of};
+    use super::whole::{WholeFile, keeps_inputs, part_of};
     use super::*;
 
     #[pymodule_init]

@@ -121,6 +121,13 @@ pub(crate) fn part_of(py: Python<'_>, path: PathBuf) -> PyResult<PathBuf> {
     framefold::io::part_of(&path).or_raise(py)
 }
 
+/// Raises if a file is to replace one of `inputs`, lies within one, or holds one.
+#[caught]
+#[pyfunction]
+pub(crate) fn keeps_inputs(py: Python<'_>, path: PathBuf, inputs: Vec<PathBuf>) -> PyResult<()> {
+    detached(py, || framefold::io::keeps_inputs(&path, &inputs)).or_raise(py)
+}
+
 /// The bytes of all arrays of a group, in order.
 fn collect_bytes<'py>(
     group: &Bound<'py, PyTuple>,

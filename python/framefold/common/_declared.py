@@ -138,6 +138,8 @@ class About(NamedTuple):
         Whether the last axis holds the components (y, x) of vectors.
     axes
         Those of the data set.
+    files
+        What the data set is read from: no result is saved in its place.
     """
 
     udf: str = ""
@@ -145,6 +147,7 @@ class About(NamedTuple):
     unit: str = ""
     vector: bool = False
     axes: tuple[Axis, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:

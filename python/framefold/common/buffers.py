@@ -360,7 +360,7 @@ class BufferWrapper(LikeArray):
             ``.zarr`` (version 3, as xarray has it), ``.tif`` (with units as ImageJ has them),
             ``.ome.tif``, ``.npz``, ``.npy``.
         overwrite
-            Replace a file that there is.
+            Replace a file that there is, unless the data set is read from it.
 
         Returns
         -------

@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +180,8 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
                 f".zarr"
             )
         nonlocal written
+        inputs = (buffer.about.files for each in results.values() for buffer in each.values())
+        _engine.keeps_inputs(os.fspath(path), tuple(dict.fromkeys(chain.from_iterable(inputs))))
         with as_refusal(path):
             groups = {group: all_labelled(each, group) for group, each in results.items() if each}
             WRITERS[ending](whole, groups, ending)

@@ -98,7 +98,8 @@ class Out:
             raise UnsupportedError(f"resume=True is not for this run: {why_not}")
         about = self._about(asked.resume) if why_not is None else None
         paths = [(path, path.suffix == ".zarr") for path in self._paths]
-        self.files = _engine.RowFiles(paths, asked.overwrite, asked.resume, run.dataset.paths)
+        inputs = run.dataset._inputs
+        self.files = _engine.RowFiles(paths, asked.overwrite, asked.resume, inputs)
         self._may_stay = about is not None
         try:
             #: How many partitions are there of an earlier run.

@@ -282,7 +282,7 @@ class Run:
                 finish = udf._native_finish
                 self._declared[number] = declared_by(udf, self.dataset, self.roi) if finish else {}
         declared = self._declared[number].get(name)
-        known = About(udf._shown_name, name, axes=self.axes)
+        known = About(udf._shown_name, name, axes=self.axes, files=self.dataset._inputs)
         if declared is None:
             return known._replace(vector=udf._native_vectors and tuple(extra_shape) == (2,))
         return known._replace(unit=declared.unit, vector=declared.vector)
@@ -309,7 +309,7 @@ class Run:
             raw=valid,
             dataset_shape=self.dataset.shape,
             roi=self._flat_roi,
-            about=About(name="damage", axes=self.axes),
+            about=About(name="damage", axes=self.axes, files=self.dataset._inputs),
         )
 
     def driver(self, callback: Callable[[int, int], None] | None) -> _engine.Driver:
@@ -497,7 +497,7 @@ def plan_run(
         alone = resident is not None or CUPY_BACKENDS.issuperset(allowed)
         on_devices = CUPY in allowed and alone
     for each in udfs:
-        each._at_begin()
+        each._at_begin(dataset)
     only_declare = on_devices
     natives = [native_udf(each, dataset, only_declares=only_declare) for each in udfs]
     # Corrected pixels are dense, whatever they were before, and no integers.

@@ -385,8 +385,8 @@ class UDF(BackendConstants):
         """What is odd about its parameters for that data set, and no error."""
         return []
 
-    def _at_begin(self) -> None:
-        """What is to be forgotten when a run of this object is planned."""
+    def _at_begin(self, dataset: DataSet) -> None:
+        """What is to be forgotten, or refused, when a run of this object is planned."""
 
     def _at_end(self) -> Callable[[bool], None] | None:
         """What is to be called when the run is over, with whether it is complete.

@@ -179,7 +179,7 @@ class ApplyMasksUDF(UDF):
             masks = self._container = self._make_mask_container()
         return masks
 
-    def _at_begin(self) -> None:
+    def _at_begin(self, dataset: DataSet) -> None:
         # What the factories give may have changed since the run before.
         self._container = None
 

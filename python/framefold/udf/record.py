@@ -6,11 +6,12 @@ import errno
 import math
 import os
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold.common._booleans import boolean
 from framefold.common._paths import path_text
 from framefold.common.buffers import BufferDeclaration
@@ -18,6 +19,9 @@ from framefold.common.shape import n_selected
 from framefold.exceptions import FileAccessError, FramefoldError
 from framefold.udf._whole_file import WholeFile, part_of
 from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
 
 
 class RecordUDF(UDF):
@@ -43,7 +47,7 @@ class RecordUDF(UDF):
     Raises
     ------
     FileAccessError
-        When run, if the file exists or cannot be written.
+        When run, if the file exists or cannot be written, or is one that the data set is read from.
     """
 
     def __init__(self, filename: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -58,6 +62,14 @@ class RecordUDF(UDF):
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """None: the result is the file."""
         return {}
+
+    def _at_begin(self, dataset: DataSet) -> None:
+        path = self.params.filename
+        if self.params.overwrite:
+            try:
+                _engine.keeps_inputs(path, dataset._inputs)
+            except FramefoldError as error:
+                raise _refusal(path, str(error), error.hint) from error
 
     def preprocess(self) -> None:
         """Make the file: on the main side, before any partition is processed."""

@@ -412,7 +412,7 @@ fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
 
 /// Tells files apart, whatever their names.
 #[cfg(unix)]
-fn identity(meta: &Metadata) -> (u64, u64) {
+pub(crate) fn identity(meta: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (meta.dev(), meta.ino())
 }

@@ -299,6 +299,17 @@ pub fn part_of(path: &Path) -> Result<PathBuf> {
     Ok(Place::of(path)?.part)
 }
 
+/// Refuses to replace one of `inputs`, what lies within one, or what holds one.
+///
+/// # Errors
+/// `InvalidArgument` that names `path`; `Io` if there is no such folder.
+pub fn keeps_inputs(path: &Path, inputs: &[PathBuf]) -> Result<()> {
+    match path.exists() {
+        true => Place::of(path)?.not_an_input(inputs).map_err(|error| error.with_path(path)),
+        false => Ok(()),
+    }
+}
+
 /// Where `path` leads to, through links.
 pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
     Ok(Place::of(path)?.path)

@@ -5,8 +5,10 @@ Long because: half of it says what methods give.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -172,6 +174,12 @@ class DataSet:
     def paths(self) -> list[Path]:
         """The files the data are read from; empty for ``memory``."""
         return self._engine.paths
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """All files that are opened for it, and :attr:`paths`: what no output may replace."""
+        opened = (path for path, _ in self._engine.opened)
+        return tuple(dict.fromkeys(map(os.fspath, (*self.paths, *opened))))
 
     @property
     def metadata(self) -> dict[str, float | str]:

@@ -1,8 +1,11 @@
 //! Names: of an output, and of what belongs to it while it is written.
 
+#[cfg(unix)]
+use crate::access::storage::identity;
 use crc32c::crc32c;
 use framefold_core::{Error, Result};
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -55,9 +58,10 @@ impl Place {
 
     /// Refuses output that is an input, lies within one, or holds one.
     pub(super) fn not_an_input(&self, inputs: &[PathBuf]) -> Result<()> {
+        let there = self.path.metadata().ok();
         for input in inputs {
             let Ok(input) = input.canonicalize() else { continue };
-            let message = if input == self.path {
+            let message = if input == self.path || is_same(there.as_ref(), &input) {
                 "the output is one of the input files, that the data set is read from"
             } else if self.path.starts_with(&input) {
                 "the output lies within the folder that the data set is read from"
@@ -70,6 +74,18 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Whether a file has that path, too: where names differ in case alone, and where a folder is mounted twice.
+#[cfg(unix)]
+fn is_same(there: Option<&Metadata>, path: &Path) -> bool {
+    let other = path.metadata().ok();
+    there.zip(other.as_ref()).is_some_and(|(there, other)| identity(there) == identity(other))
+}
+
+#[cfg(not(unix))]
+fn is_same(_there: Option<&Metadata>, _path: &Path) -> bool {
+    false
 }
 
 fn hidden(name: &OsStr, ending: &str) -> OsString {
