@@ -394,6 +394,21 @@ def test_chunks_of_every_array_of_a_stack(chunked):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
+def test_chunks_that_were_written_twice_in_a_second(chunked):
+    path = chunked("a.zarr", 1)
+    ctx = ff.Context.make_with("inline")
+    chunk = next(file for file in path.glob("c/**/*") if file.is_file())
+    seconds = chunk.stat().st_mtime_ns // 10**9 * 10**9
+    os.utime(chunk, ns=(seconds, seconds))
+    stamps = ctx.load("zarr", path)._engine.stamps
+    os.utime(chunk, ns=(seconds, seconds + 4_000_000))
+    with pytest.raises(BadFileError, match=r"a\.zarr.*another time"):
+        ctx.load("zarr", path)._engine.check_same_since(stamps)
+    # Copies on other systems keep whole seconds.
+    ctx.load("zarr", path)._engine.check_same_since(of_another_system(stamps))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose disk it is")
 def test_chunks_are_looked_at_once(chunked):
     """Of many chunks that takes a while, and it is sent with each run."""
     path = chunked("a.zarr", 1, zarr_format=2)

@@ -56,7 +56,7 @@ const OF_CHUNKS: u8 = 1 << 4;
 const MOST_FILES: u64 = 1 << 20;
 
 /// The folder of each array whose chunks are files, and one stamp for all of them: how many there are,
-/// and a digest of what they are, if they were looked at.
+/// and digests of what they are, if they were looked at: `head` for other systems, `tail` for this one.
 fn of_chunks(dataset: &Dataset) -> Vec<(&Path, FileStamp)> {
     let mut most = MOST_FILES;
     let files = dataset.opened().iter().zip(dataset.stamps()).filter(|(_, stamp)| stamp.has_chunks);
@@ -65,8 +65,9 @@ fn of_chunks(dataset: &Dataset) -> Vec<(&Path, FileStamp)> {
         let found = zarr::chunk_files(folder, most);
         most -= found.map_or(0, |found| found.n_places);
         let len = found.map_or(0, |found| found.n);
-        let head = found.map(|found| found.digest);
-        Some((folder, FileStamp { len, modified_ns: None, head, tail: None, ..*stamp }))
+        let head = found.map(|found| found.of_seconds);
+        let tail = found.map(|found| found.of_nanoseconds);
+        Some((folder, FileStamp { len, modified_ns: None, head, tail, ..*stamp }))
     });
     stamped.collect()
 }
@@ -79,9 +80,12 @@ fn check_chunks(dataset: &Dataset, were: &[FileStamp], may_grow: bool) -> Result
 }
 
 fn compare_chunks(folder: &Path, was: &FileStamp, now: &FileStamp, may_grow: bool) -> Result<()> {
-    let unknown = was.head.is_none() || now.head.is_none();
+    let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
+    let here = system(was).is_some() && system(was) == system(now);
+    let pair = if here { was.tail.zip(now.tail) } else { was.head.zip(now.head) };
+    let Some((known, found)) = pair else { return Ok(()) };
     let grown = may_grow && now.len > was.len;
-    if unknown || grown || (now.len, now.head) == (was.len, was.head) {
+    if grown || (now.len, found) == (was.len, known) {
         return Ok(());
     }
     let error = Error::bad_file(if now.len != was.len {

@@ -21,8 +21,10 @@ const LARGEST_DECODED: u64 = 1 << 31;
 pub(crate) struct ChunkFiles {
     /// How many there are; chunks that were never written have none.
     pub(crate) n: u64,
-    /// Of their places, sizes, and times of change in seconds, as copies keep no more of it.
-    pub(crate) digest: u64,
+    /// A digest of their places, sizes, and times of change in seconds, as copies keep no more of it.
+    pub(crate) of_seconds: u64,
+    /// The same with all of the times.
+    pub(crate) of_nanoseconds: u64,
     /// How many there can be.
     pub(crate) n_places: u64,
 }
@@ -117,15 +119,18 @@ impl Folder {
         let last = self.sharding.as_ref().map_or(last.clone(), |files| files.file_of(&last));
         let lens: Vec<usize> = last.iter().map(|at| at + 1).collect();
         let n_places = framefold_core::checked_product(&lens).filter(|&n| n <= most)?;
-        let mut found = ChunkFiles { n: 0, digest: 0, n_places };
+        let mut found = ChunkFiles { n: 0, of_seconds: 0, of_nanoseconds: 0, n_places };
         for index in 0..n_places {
             let name = self.name(&place_in(&lens, 0..lens.len(), index));
             let Ok(meta) = std::fs::metadata(folder.join(name)) else { continue };
             let changed = meta.modified().ok().and_then(nanoseconds).unwrap_or(0);
-            let seconds = changed.div_euclid(1_000_000_000).to_le_bytes();
-            let parts = [found.digest, index, meta.len()].map(u64::to_le_bytes).concat();
+            let with = |before: u64, time: i128| {
+                let parts = [before, index, meta.len()].map(u64::to_le_bytes).concat();
+                digest([parts, time.to_le_bytes().to_vec()].concat())
+            };
             found.n += 1;
-            found.digest = digest([parts, seconds.to_vec()].concat());
+            found.of_seconds = with(found.of_seconds, changed.div_euclid(1_000_000_000));
+            found.of_nanoseconds = with(found.of_nanoseconds, changed);
         }
         Some(found)
     }
