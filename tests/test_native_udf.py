@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ctypes_plugin import Plugin
 from shared_contexts import shared
 
 import framefold as ff
@@ -116,6 +117,45 @@ def test_taken_alone_wrapped_and_from_sparse_data():
     sums = DATA.sum((2, 3))
     assert np.allclose(percent["of_frames"].data, 100 * sums / sums.sum())
     assert np.array_equal(percent["of_pixels"].data, DATA.sum((0, 1)))
+
+
+class OverScan:
+    """Results for the whole scan, not all of them valid."""
+
+    def get_results(self) -> Any:
+        numbers = np.arange(20).reshape(self.meta.dataset_shape.nav)
+        return {"pid": self.with_mask(numbers, numbers % 3 > 0)}
+
+
+class OverScanNative(OverScan, ff.NativeUDF):
+    pass
+
+
+class OverScanInPython(OverScan, ff.UDF):
+    def get_result_buffers(self) -> Any:
+        return {"pid": self.buffer("nav", dtype="int64")}
+
+    def process_frame(self, frame: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes", "delayed"])
+@pytest.mark.parametrize("roi", [None, ROI])
+def test_own_results_are_those_of_python(executor, roi):
+    """Of one buffer of kind ``nav``, which delayed runs need not merge, and others put together."""
+    udfs = [OverScanNative(Plugin()), OverScanInPython()]
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
+        native, in_python = (
+            result["pid"] for result in ctx.run_udf(dataset=dataset, udf=udfs, roi=roi)
+        )
+        for name in ("data", "raw_data", "valid_mask"):
+            assert np.array_equal(getattr(native, name), getattr(in_python, name))
+        assert np.array_equal(native.data.ravel(), np.arange(20))
+        if executor == "delayed":
+            assert np.array_equal(native.delayed_data.compute(), native.data)
+        else:
+            assert np.array_equal(udfs[0].results.pid, native.raw_data)
 
 
 @runs_here

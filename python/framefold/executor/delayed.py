@@ -25,7 +25,7 @@ from framefold.udf.data import UDFData
 from framefold.udf.engine.changes import own_values
 from framefold.udf.engine.declarations import Buffers
 from framefold.udf.engine.main_side import twin
-from framefold.udf.engine.native import declared_by, leave_behind
+from framefold.udf.engine.native import declared_by, finishes_in_python, leave_behind
 from framefold.udf.engine.preprocessed import MainSideState
 from framefold.udf.native import as_udf
 
@@ -206,7 +206,7 @@ def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, De
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
         kinds = {decl.kind for decl in results.values()}
-        if kinds == {"nav"} and not udf._native_finish:
+        if kinds == {"nav"} and not finishes_in_python(udf):
             return {
                 name: DelayedResult(graph.nav_rows(index, name, decl, native=True))
                 for name, decl in results.items()

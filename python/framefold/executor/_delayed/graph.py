@@ -171,6 +171,12 @@ class Graph:
         name = self._name("finish", udf)
         task = partial(tasks.finish, udf, tuple(merged)), self._run_key, keys
         finished = _layer(name, {(name, 0): task}, *self._processed, *whole)
+        return self._results(udf, results, finished)
+
+    def _results(
+        self, udf: int, results: Mapping[str, BufferDeclaration], finished: Delayed
+    ) -> dict[str, DelayedResult]:
+        """What the last task gives, result by result."""
         roi = self.run.roi
         found = {}
         for k, (buffer, decl) in enumerate(results.items()):
@@ -197,10 +203,7 @@ class Graph:
         name = self._name("finish", udf)
         task = partial(tasks.finish_native, udf, first), self._run_key, before, keys
         finished = _layer(name, {(name, 0): task}, *self._processed, steps)
-        return {
-            buffer: DelayedResult(self._item(udf, buffer, decl, k, finished))
-            for k, (buffer, decl) in enumerate(results.items())
-        }
+        return self._results(udf, results, finished)
 
     def _groups(self) -> list[tuple[int, list[Any]]]:
         """Partitions that are merged together: the first, and the keys of all."""

@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common import _memory
-from framefold.common.buffers import ArrayWithMask, BufferWrapper, OverScan
+from framefold.common.buffers import BufferWrapper, OverScan
 from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
 from framefold.executor._wire import runs
 from framefold.udf.engine import native
 from framefold.udf.engine.preprocessed import own_objects
+from framefold.udf.engine.results import apart
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
@@ -213,12 +214,7 @@ def finish(
     task.merged[:] = delayed.valid
     with noting(f"UDF {task.bridge.name}, get_results"):
         values = task.results()
-    results: list[tuple[npt.NDArray[Any], tuple[Any, Any]]] = []
-    for value in values:
-        part, full = (value.part, value.full) if isinstance(value, OverScan) else (value, None)
-        array, mask = (part.arr, part.mask) if isinstance(part, ArrayWithMask) else (part, None)
-        results.append((array, (mask, full)))
-    return results
+    return [apart(value) for value in values]
 
 
 def over_whole_scan(
@@ -252,12 +248,12 @@ def merge_native(
 
 def finish_native(
     udf: int, first: int, delayed: DelayedRun, state: Any, partitions: Sequence[list[Parts]]
-) -> list[tuple[npt.NDArray[Any]]]:
-    """Merge the last partitions of a native UDF and compute its results."""
+) -> list[tuple[npt.NDArray[Any], tuple[Any, Any]]]:
+    """Merge the last partitions of a native UDF and compute its results, as :func:`finish`."""
     run = delayed.run
     lists, valid = _merged(run, udf, first, state, partitions).snapshot()
     finished = native.finish_native(run.udfs[udf], run.dataset, run.roi, lists[0], valid)
-    return [(array,) for _, _, _, array in finished]
+    return [apart(result) for _, _, _, result in finished]
 
 
 def _merged(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import ArrayWithMask, BufferDeclaration
+from framefold.common.buffers import BufferDeclaration
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import UDFData
 from framefold.udf.meta import UDFMeta
@@ -84,7 +84,8 @@ def finish_native(
         merged = {
             name: array.astype(buffers[name].dtype, copy=False) for name, array in native.items()
         }
-        arrays = final_results(type(udf).__name__, buffers, merged, computed, shape, len(valid))
+        name, n_selected = type(udf).__name__, len(valid)
+        arrays = final_results(name, buffers, merged, computed, shape, n_selected, roi)
     return [
         (name, decl.kind, decl.extra_shape, array)
         for (name, decl), array in zip(public.items(), arrays, strict=True)
@@ -118,8 +119,8 @@ def _finish_plugin(
     }
     udf.results = UDFData("result buffer", merged)
     computed = udf.get_results()
-    name = type(udf).__name__
-    arrays = final_results(name, buffers, merged, computed, dataset.shape, len(valid))
+    name, n_selected = type(udf).__name__, len(valid)
+    arrays = final_results(name, buffers, merged, computed, dataset.shape, n_selected, roi)
     return [
         (name, decl.kind, decl.extra_shape, array)
         for (name, decl), array in zip(buffers.items(), arrays, strict=True)
@@ -143,6 +144,7 @@ def leave_behind(
         What that gave.
     """
     from framefold.udf.engine.main_side import enter
+    from framefold.udf.engine.results import apart
 
     meta = UDFMeta(
         dataset_shape=dataset.shape,
@@ -151,10 +153,7 @@ def leave_behind(
         roi=roi,
         merged=valid,
     )
-    arrays = {
-        name: array.arr if isinstance(array, ArrayWithMask) else array
-        for name, _, _, array in results
-    }
+    arrays = {name: apart(result)[0] for name, _, _, result in results}
     enter(udf, params=udf._kwargs, meta=meta, results=UDFData("result buffer", arrays))
 
 

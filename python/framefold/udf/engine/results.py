@@ -74,6 +74,15 @@ def final_results(
     return results
 
 
+def apart(
+    result: npt.NDArray[Any] | ArrayWithMask | OverScan,
+) -> tuple[npt.NDArray[Any], tuple[npt.NDArray[np.bool_] | None, npt.NDArray[Any] | None]]:
+    """A result; its mask, if it has one, and what it has for the whole scan in a run with a ROI."""
+    part, full = (result.part, result.full) if isinstance(result, OverScan) else (result, None)
+    array, mask = (part.arr, part.mask) if isinstance(part, ArrayWithMask) else (part, None)
+    return array, (mask, full)
+
+
 def check_omitted(
     udf: str, buffers: Mapping[str, BufferDeclaration], computed: Mapping[str, Any]
 ) -> None:
