@@ -69,6 +69,8 @@ pub struct ViewerHost {
     options: HostOptions,
     /// What a new client sees: what was opened last.
     current: Mutex<Arc<Shown>>,
+    /// How scans are laid out where clients do not say it.
+    usual: ScanChoice,
     /// All that some client still looks at.
     open: Mutex<Vec<Weak<Shown>>>,
     pool: Pool,
@@ -101,6 +103,7 @@ impl ViewerHost {
         Ok(Arc::new(ViewerHost {
             opener,
             options,
+            usual: first.opened.scan().clone(),
             open: Mutex::new(vec![Arc::downgrade(&first)]),
             current: Mutex::new(first),
             pool: Pool::new(),
@@ -119,22 +122,17 @@ impl ViewerHost {
     /// at too many data sets.
     pub(crate) fn open(&self, now: &Shown, wanted: Wanted) -> Result<Arc<Shown>> {
         let Wanted { file, name, scan } = wanted;
-        let choice = (file.or_else(|| now.file.clone()), scan);
+        let choice = (file.or_else(|| now.file.clone()), scan.or(&self.usual));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|shown| shown.strong_count() > 0);
         let shown = match known(&open, &choice) {
             Some(known) => known,
+            // Before the file is read.
+            None if open.len() >= MAX_VIEWERS => return Err(too_many(open.len())),
             None => {
                 let shown = shown(self.opener.as_ref(), &choice, &self.options)?;
-                // What is not said is as where the viewer was started.
-                match known(&open, &shown.choice()) {
-                    Some(known) => known,
-                    None if open.len() >= MAX_VIEWERS => return Err(too_many(open.len())),
-                    None => {
-                        open.push(Arc::downgrade(&shown));
-                        shown
-                    }
-                }
+                open.push(Arc::downgrade(&shown));
+                shown
             }
         };
         let found = shown.viewer.name();

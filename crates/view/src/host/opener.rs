@@ -25,6 +25,14 @@ impl ScanChoice {
             sync_offset: is_said.then_some(options.sync_offset),
         }
     }
+
+    /// With what `usual` says where this says nothing.
+    pub(super) fn or(self, usual: &ScanChoice) -> Self {
+        ScanChoice {
+            nav_shape: self.nav_shape.or_else(|| usual.nav_shape.clone()),
+            sync_offset: self.sync_offset.or(usual.sync_offset),
+        }
+    }
 }
 
 /// A data set that was opened.

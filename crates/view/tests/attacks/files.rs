@@ -118,6 +118,28 @@ fn a_folder_is_gone_through_by_numbers() {
 
 #[cfg(unix)]
 #[test]
+fn too_many_are_refused_before_they_are_opened() {
+    let bench = with_root();
+    let mut client = bench.client();
+    let open_with = |client: &mut Ws, shape: &[usize]| {
+        client.send(&json!({ "type": "open", "id": 2, "nav_shape": shape }));
+        client.next_text()
+    };
+    let shapes: [&[usize]; 7] = [&[48], &[2, 24], &[3, 16], &[4, 12], &[8, 6], &[12, 4], &[16, 3]];
+    let others = shapes.map(|shape| {
+        let mut client = bench.client();
+        assert_eq!(open_with(&mut client, shape)["type"], "hello");
+        client
+    });
+    let root = id(&list(&mut client, None), "root");
+    let broken = id(&list(&mut client, Some(&root)), "broken.npy");
+    let refused = open(&mut client, &broken);
+    assert_eq!(refused["message"], "8 data sets are open already", "{refused}");
+    assert_eq!(open_with(&mut client, &[2, 24])["type"], "hello");
+    drop(others);
+}
+
+#[test]
 fn links_that_lead_out() {
     use std::os::unix::fs::symlink;
     let bench = with_root();
