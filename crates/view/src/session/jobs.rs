@@ -1,6 +1,7 @@
 //! What a client wants besides pictures.
 
 use super::binary::{SentMask, Weights};
+use super::work::check_unchanged;
 use super::{Message, Session, files, npy, reply};
 use crate::export::FileMade;
 use crate::host::{Class, Shown, Wanted};
@@ -40,6 +41,11 @@ impl Job {
         }
     }
 
+    /// Whether it reads frames of the data set that is shown.
+    pub(super) fn reads(&self) -> bool {
+        matches!(self, Job::Guess(..) | Job::Export(..))
+    }
+
     /// How many bytes of arrays it holds.
     pub(super) fn size(&self) -> usize {
         match self {
@@ -55,6 +61,9 @@ impl Session {
     pub(super) fn done(&self, id: u64, job: Job, cancel: &Cancel) -> Result<Answer> {
         let shown = self.lock().shown.clone();
         let viewer = &shown.viewer;
+        if job.reads() {
+            check_unchanged(viewer)?;
+        }
         let text = |kind, fields| Answer::Message(Message::Text(reply::answer(kind, id, fields)));
         let file = |file: &FileMade| Answer::Message(Message::Bytes(reply::file(id, file)));
         Ok(match job {

@@ -69,7 +69,7 @@ impl Session {
 }
 
 /// An error if a file is another one now: what is open of the old one would be shown on and on.
-fn check_unchanged(viewer: &Viewer) -> Result<()> {
+pub(super) fn check_unchanged(viewer: &Viewer) -> Result<()> {
     match viewer.is_unchanged() {
         true => Ok(()),
         // It was deleted, or it has grown, perhaps.

@@ -197,6 +197,15 @@ fn a_file_that_is_replaced_while_it_is_viewed() {
     let error = client.until("error");
     assert!(error["message"].as_str().unwrap().contains("scan.npy"), "{error}");
     assert_eq!(error["gen"], 2);
+    // Nor is anything made of the former one.
+    for wanted in [
+        json!({ "type": "export", "id": 3, "query": { "pane": "scan" }, "format": "npy" }),
+        json!({ "type": "guess", "id": 3, "what": "disk" }),
+    ] {
+        client.send(&wanted);
+        let error = client.until("error");
+        assert!(error["message"].as_str().unwrap().contains("scan.npy"), "{error}");
+    }
     // Opened again, it is the new one.
     client.send(&json!({ "type": "open", "id": 3 }));
     let hello = client.until("hello");
