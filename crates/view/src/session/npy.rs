@@ -1,6 +1,6 @@
 //! Masks in files of NumPy (NEP 1): a header in Python's notation, then one array.
 
-use framefold::core::{ByteOrder, DType, StoredDType};
+use framefold::core::{ByteOrder, DType, F16, StoredDType, widen_f16};
 use framefold::{Error, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -66,13 +66,17 @@ fn shape(text: &str) -> Option<Vec<usize>> {
 fn values(data: &[u8], dtype: StoredDType) -> Option<Vec<f32>> {
     let little = dtype.order == ByteOrder::Little;
     macro_rules! read {
-        ($type:ty) => {{
+        ($type:ty) => {
+            read!($type, |value| value as f32)
+        };
+        ($type:ty, |$value:ident| $weight:expr) => {{
             let chunks = data.as_chunks::<{ size_of::<$type>() }>().0.iter();
             let value = |chunk: &[u8; size_of::<$type>()]| match little {
                 true => <$type>::from_le_bytes(*chunk),
                 false => <$type>::from_be_bytes(*chunk),
             };
-            Some(chunks.map(|chunk| value(chunk) as f32).collect())
+            let weight = |$value: $type| $weight;
+            Some(chunks.map(|chunk| weight(value(chunk))).collect())
         }};
     }
     match dtype.dtype {
@@ -85,6 +89,7 @@ fn values(data: &[u8], dtype: StoredDType) -> Option<Vec<f32>> {
         DType::I32 => read!(i32),
         DType::U64 => read!(u64),
         DType::I64 => read!(i64),
+        DType::F16 => read!(u16, |bits| widen_f16(F16::from_bits(bits))),
         DType::F32 => read!(f32),
         DType::F64 => read!(f64),
         _ => None,
@@ -131,6 +136,12 @@ mod tests {
         let i16s: Vec<u8> = (0..6_i16).flat_map(i16::to_be_bytes).collect();
         assert_eq!(weights(&npy(&header(">i2", "False"), &i16s)).unwrap(), expected);
         assert_eq!(weights(&npy(&header("|u1", "True"), &[0, 3, 1, 4, 2, 5])).unwrap(), expected);
+        let f16s = [0x0000_u16, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500];
+        for (descr, bytes) in
+            [("<f2", f16s.map(u16::to_le_bytes)), (">f2", f16s.map(u16::to_be_bytes))]
+        {
+            assert_eq!(weights(&npy(&header(descr, "False"), &bytes.concat())).unwrap(), expected);
+        }
         let bools = weights(&npy(&header("|b1", "False"), &[0, 1, 1, 0, 0, 2])).unwrap();
         assert_eq!(bools.1, [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
         let line = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n";
