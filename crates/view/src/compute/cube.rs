@@ -8,7 +8,10 @@ use framefold::{Error, Result};
 use framefold_simd::{Simd, run};
 use std::ops::Range;
 
-/// For each cell of a binning, the sums of its pixels; or, of rings, those of all up to it.
+/// For each cell of a binning, the sums of its pixels; or, of rings and integers, those of all up to it.
+///
+/// Of floating-point numbers nothing is taken away: small sums would be what rounding leaves of large ones, and a
+/// pixel that is not finite would spoil detectors that it is not in.
 #[derive(Debug)]
 pub(crate) struct Cube {
     pub(crate) binning: Binning,
@@ -55,7 +58,7 @@ impl Cube {
         n_positions: usize,
         most_bytes: u64,
     ) -> Result<Self> {
-        let running = binning.block.is_none();
+        let running = binning.block.is_none() && !dtype.is_float();
         let planes = (0..binning.n_cells()).map(|_| Plane::try_new(dtype, n_positions));
         let planes = planes.collect::<Result<Vec<_>>>()?;
         let bytes = planes.iter().map(|plane| plane.len() * plane.size()).sum::<usize>();
@@ -129,7 +132,8 @@ impl Cube {
         let means: Vec<f64> = cells.iter().map(Weighed::mean).collect();
         // Where most cells count alike, it is less work to take the others away from all.
         let alike = |value: f64| means.iter().filter(|mean| **mean == value).count();
-        let base = if alike(1.0) > alike(0.0) { 1.0 } else { 0.0 };
+        let most = if self.integers { alike(0.0) } else { n.saturating_sub(1) };
+        let base = if alike(1.0) > most { 1.0 } else { 0.0 };
         let mut of_cells: Vec<[f64; 3]> =
             means.iter().map(|mean| [mean - base, 0.0, 0.0]).collect();
         if moments {

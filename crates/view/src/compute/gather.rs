@@ -191,7 +191,7 @@ impl<T: Pixel> Accumulator for Worker<T> {
     fn finish(self: Box<Self>) -> Result<Partial> {
         let mut partial = Partial::new();
         for (number, (layout, mut sums)) in self.layouts.iter().zip(self.sums).enumerate() {
-            if layout.binning.block.is_none() {
+            if layout.binning.block.is_none() && !T::DTYPE.is_float() {
                 for frame in sums.chunks_exact_mut(layout.n_cells()) {
                     let mut so_far = T::Total::default();
                     for sum in frame {

@@ -45,31 +45,51 @@ impl Store {
             What::Moments => true,
             What::Std | What::Max => return Ok(None),
         };
-        let mut best: Option<(&Cube, Recipe)> = None;
+        let mut ways: Vec<(f64, &Cube, Recipe)> = Vec::new();
         for cube in &self.cubes {
+            // Where in a ring a pixel lies says nothing of its row and column.
+            if cube.binning.block.is_none() && moments {
+                continue;
+            }
             let recipe = cube.recipe(runs, moments)?;
             // What lies around the bright disk is seen as it is by blocks, and as its mean by rings.
             let weight = if cube.binning.block.is_some() { 1.0 } else { RINGS_WEIGHT };
-            let better = |(_, other): &(&Cube, Recipe)| weight * recipe.residual < other.residual;
-            // Where in a ring a pixel lies says nothing of its row and column.
-            let fits = !moments || cube.binning.block.is_some();
-            if fits && best.as_ref().is_none_or(better) {
-                best = Some((cube, recipe));
+            ways.push((weight * recipe.residual, cube, recipe));
+        }
+        ways.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        for (_, cube, recipe) in ways {
+            if let Some(seen) = self.seen_by(cube, &recipe, what.width(), grid)? {
+                return Ok(Some(seen));
             }
         }
-        let Some((cube, recipe)) = best else { return Ok(None) };
-        let width = what.width();
+        Ok(None)
+    }
+
+    /// What a detector that is made of cells sees; `None` if pixels beside it in its cells are not finite.
+    fn seen_by(
+        &self,
+        cube: &Cube,
+        recipe: &Recipe,
+        width: usize,
+        grid: &Grid,
+    ) -> Result<Option<Seen>> {
         let positions = grid.first..grid.first + grid.len();
-        let mut values = cube.seen(&recipe, width, positions.clone(), &self.whole)?;
+        let mut values = cube.seen(recipe, width, positions.clone(), &self.whole)?;
+        let mut n_missing = 0;
         for missing in &self.missing {
             let here = missing.start.max(positions.start)..missing.end.min(positions.end);
             if !here.is_empty() {
                 let place =
                     (here.start - positions.start) * width..(here.end - positions.start) * width;
+                n_missing += place.len();
                 values[place].fill(f64::NAN);
             }
         }
-        let exact = cube.is_exact(&recipe, moments);
+        let exact = cube.is_exact(recipe, width > 1);
+        let n_odd = values.iter().filter(|value| !value.is_finite()).count();
+        if !exact && n_odd > n_missing {
+            return Ok(None);
+        }
         let label = if exact { "exact".to_owned() } else { cube.binning.label.clone() };
         let (rows, columns, stride) = (grid.rows, grid.columns, Stride::ONE);
         Ok(Some(Seen { raw: Raw { values, width, rows, columns, stride }, exact, label }))

@@ -202,6 +202,61 @@ fn disks_and_rings_around_the_bright_one_are_exact() {
     }
 }
 
+/// Pixels that are not finite, or much larger than others, count where they are and nowhere else.
+#[test]
+fn odd_pixels_do_not_spoil_detectors_that_they_are_not_in() {
+    let n = 64_usize;
+    let options = ViewerOptions {
+        // Enough for rings of two pixels, and for blocks of 4 × 4.
+        budget: Some(8 * 27_200),
+        patience: Some(Duration::ZERO),
+        ..Default::default()
+    };
+    let odd = |y: usize, x: usize| match (y, x) {
+        (32, 32) | (2, 6) => Some(f32::NAN),
+        (31, 33) => Some(4e9),
+        _ => None,
+    };
+    let frames: Vec<f32> = (0..144 * n * n)
+        .map(|i| {
+            let (y, x) = (i / n % n, i % n);
+            let bright = y.abs_diff(32).pow(2) + x.abs_diff(32).pow(2) <= 100;
+            odd(y, x).unwrap_or(if bright { 1000.0 } else { (i % 7) as f32 })
+        })
+        .collect();
+    let values = framefold::core::TypedVec::from(frames);
+    let all = double(&values);
+    let array = framefold::core::NativeArray::try_new(&[144, n, n], values).unwrap();
+    let source = framefold_testkit::MemorySource::try_new(array, Default::default()).unwrap();
+    let source = std::sync::Arc::new(source);
+    let dataset = framefold::Dataset::try_new(source, Some(&[12, 12]), 0).unwrap();
+    let viewer = Viewer::try_new("odd".into(), dataset, options).unwrap();
+    warm(&viewer);
+    let disk = viewer.guess_disk(&framefold::Cancel::new()).unwrap();
+    let (cy, cx) = (disk.cy, disk.cx);
+    let plus = |shape| Signed { shape, sign: Sign::Plus };
+    let rows = |y0, y1| plus(Shape::Rectangle { y0, x0: 0.0, y1, x1: 63.0 });
+    let middle = Shape::Rectangle { y0: 28.0, x0: 28.0, y1: 35.0, x1: 35.0 };
+    for (detector, label) in [
+        (vec![plus(Shape::Ring { cy, cx, ri: 14.0, ro: 24.0 })], "binned in rings of 2 px"),
+        (vec![rows(4.0, 63.0), Signed { shape: middle, sign: Sign::Minus }], "binned 4×4"),
+        // Blocks of which it has the pixels beside an odd one.
+        (vec![rows(0.0, 1.0)], "preview"),
+    ] {
+        let weights = oracle::weights(&detector, n, n, &[]);
+        let query = Query::Scan(ScanQuery { detector, ..Default::default() });
+        let picture = answers(&viewer, &query, Wish::Fast).unwrap().pop().unwrap();
+        assert!(picture.label.starts_with(label), "{} for {label}", picture.label);
+        let sums = all.chunks(n * n).map(|frame| oracle::moments(frame, &weights, n)[0]);
+        let sums: Vec<f64> = match picture.state {
+            State::Binned => sums.collect(),
+            // The first of them.
+            _ => sums.take(1).collect(),
+        };
+        assert_close(&picture.values[..sums.len()], &sums, 1e-3, label);
+    }
+}
+
 #[test]
 fn statistics_of_all_frames_stay() {
     for seed in [3, 4, 6] {
