@@ -100,11 +100,15 @@ fn reciprocal_unit(unit: &str) -> String {
     if unit.is_empty() {
         return "1/px".to_owned();
     }
-    let inverted = unit.strip_prefix("1/").map(|rest| rest.trim_matches(['(', ')']));
-    let inverted = inverted.or_else(|| unit.strip_suffix("^-1"));
-    match inverted.or_else(|| unit.strip_suffix("⁻¹")) {
-        Some(rest) => rest.to_owned(),
-        None => format!("1/{unit}"),
+    let is_one = |unit: &str| !unit.contains(['/', '·', '*', ' ']);
+    let below_one = unit.strip_prefix('1').and_then(|rest| rest.trim_start().strip_prefix('/'));
+    if let Some(rest) = below_one {
+        return rest.trim().trim_matches(['(', ')']).to_owned();
+    }
+    match unit.strip_suffix("^-1").or_else(|| unit.strip_suffix("⁻¹")) {
+        Some(rest) if is_one(rest) => rest.to_owned(),
+        _ if is_one(unit) => format!("1/{unit}"),
+        _ => format!("1/({unit})"),
     }
 }
 
@@ -121,6 +125,10 @@ mod tests {
             ("Å⁻¹", "Å"),
             ("nm^-1", "nm"),
             ("mrad", "1/mrad"),
+            ("1 / nm", "nm"),
+            ("nm/s", "1/(nm/s)"),
+            ("1/(nm/s)", "nm/s"),
+            ("mrad nm^-1", "1/(mrad nm^-1)"),
         ] {
             assert_eq!(reciprocal_unit(unit), expected);
         }
