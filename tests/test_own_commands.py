@@ -197,7 +197,7 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
         ("mine:total a.npy --roi 1:2:3:4", 2, "neither an index nor a slice"),
         ("mine:total a.npy --roi a.npy", 2, "the ROI has dtype uint16, not bool"),
         ("mine:total a.npy --roi a:b", 2, "write slices such as"),
-        ("mine:total a.npy -p x=1", 2, "parameters are for UDF classes"),
+        ("mine:total a.npy -p x=1", 2, "this is a function; bind"),
         ("mine:Brightest a.npy -p x=1", 2, "unexpected keyword argument 'x'"),
         ("mine:Brightest a.npy -p x", 2, "'x' is not NAME=VALUE"),
         ("mine:Brightest a.npy -p 'least={[1]: 2}'", 2, "has no value: unhashable type: 'list'"),

@@ -56,7 +56,10 @@ def made(function: Any, parameters: dict[str, Any]) -> UDF:
         except TypeError as error:
             raise InvalidArgumentError(f"{error}; -p NAME=VALUE gives parameters") from error
     if parameters:
-        raise InvalidArgumentError("parameters are for UDF classes; this is none")
+        raise InvalidArgumentError(
+            f"parameters are for UDF classes, and this is a {type(function).__name__}; bind those "
+            f"of a function in its module, as functools.partial does"
+        )
     function = as_udf(function)
     if isinstance(function, UDF):
         return function
