@@ -166,6 +166,9 @@ def test_folders_that_tell_nothing(ctx, tmp_path):
         ctx.open(str(tmp_path / "*.mrc"))
     with pytest.raises(UnsupportedError, match="make no stack"):
         ctx.load("mib", files=[tmp_path / "a.mib", tmp_path / "b.mib"])
+    (tmp_path / "a.mib").write_bytes(b"MQ1")
+    with pytest.raises(UnsupportedError, match=r"\*\.mib' \(mib\): .* make no stack"):
+        ctx.load("mib", str(tmp_path / "*.mib"))
 
 
 def test_patterns_take_hidden_files_only_where_they_have_a_dot(ctx, folder):

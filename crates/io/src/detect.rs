@@ -123,14 +123,17 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 }
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    // Of a format that makes no stack, a pattern is refused as a list is.
+    let stands_for_files = |path: &Path| can_be_many(format) || !path.is_dir();
     let open = || {
-        if options.files.is_empty() && can_be_many(format) && !is_store(format, path) {
-            files::expand(path, format.extensions).and_then(|found| match found {
-                Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
-                None => open_files(format, path, options),
-            })
-        } else {
-            open_files(format, path, options)
+        let told = !options.files.is_empty() || is_store(format, path);
+        let found = match !told && stands_for_files(path) {
+            true => files::expand(path, format.extensions)?,
+            false => None,
+        };
+        match found {
+            Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
+            None => open_files(format, path, options),
         }
     };
     storage::recorded(open)
