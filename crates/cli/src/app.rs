@@ -73,7 +73,8 @@ fn usage(error: &clap::Error) -> u8 {
             Err(io) => report(&Error::io("print the help", io)),
         },
         ClapKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            report(&Error::invalid("there is no command").with_hint("see 'framefold --help'"))
+            let missing = if is_about_run(error) { "reduction" } else { "command" };
+            report(&Error::invalid(format!("there is no {missing}")).with_hint(help_hint(error)))
         }
         _ => report(&refusal(error)),
     }
@@ -85,7 +86,7 @@ fn refusal(error: &clap::Error) -> Error {
     match error.get(ContextKind::InvalidSubcommand) {
         // A file stands where a command, or a reduction, is missing.
         Some(ContextValue::String(word)) if Path::new(word).exists() => {
-            let missing = match help_hint(error).contains(" run ") {
+            let missing = match is_about_run(error) {
                 true => format!("name a reduction before it, such as 'framefold run sum {word}'"),
                 false => format!("name a command before it, such as 'framefold info {word}'"),
             };
@@ -119,6 +120,10 @@ pub(crate) fn one_line(message: &str) -> String {
 /// Where to read on.
 fn help_hint(error: &clap::Error) -> String {
     format!("see '{} --help'", command_of(error).join(" "))
+}
+
+fn is_about_run(error: &clap::Error) -> bool {
+    command_of(error).get(1).is_some_and(|word| word == "run")
 }
 
 /// The words of the command that an error is about: `framefold`, `run`.
@@ -166,6 +171,10 @@ mod tests {
             message("framefold run sum a.mib --no-such-thing"),
             "unexpected argument '--no-such-thing' found; see 'framefold run sum --help'"
         );
+        let wrong = message("framefold run com a.mib --radius 6mrad");
+        assert!(wrong.ends_with("0 or more; see 'framefold run com --help'"), "{wrong}");
+        let wrong = message("framefold info a.raw --dtype uint61");
+        assert!(wrong.ends_with("'>f4'; see 'framefold info --help'"), "{wrong}");
         let missing = message("framefold run sum");
         assert!(missing.contains("<FILE>") && missing.contains("required"), "{missing}");
         assert!(!missing.contains('\n'));

@@ -42,8 +42,9 @@ impl Cli {
         let args = behind_the_reduction(args.into_iter().collect());
         let mut command =
             Cli::command().mut_subcommand("run", |run| run.subcommands(list::commands(&args)));
-        let matches = command.try_get_matches_from_mut(args);
-        let mut matches = matches.map_err(|error| with_nearest(error, &command))?;
+        let matches = command.try_get_matches_from_mut(&args);
+        let mut matches = matches
+            .map_err(|error| with_nearest(with_command(error, &command, &args), &command))?;
         let name = matches.subcommand_name().map(str::to_owned);
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| {
             let own = name.and_then(|name| command.find_subcommand_mut(name));
@@ -75,6 +76,19 @@ fn behind_the_reduction(mut args: Vec<OsString>) -> Vec<OsString> {
         moved.rotate_right(1);
     }
     args
+}
+
+/// The error, with the command that it is about, which those of wrong values do not say.
+fn with_command(mut error: clap::Error, command: &clap::Command, args: &[OsString]) -> clap::Error {
+    if error.get(ContextKind::Usage).is_none() {
+        let (mut usage, mut at) = ("Usage: framefold".to_owned(), command);
+        for word in args.iter().skip(1).map_while(|word| word.to_str()) {
+            let Some(below) = at.find_subcommand(word) else { break };
+            (usage, at) = (format!("{usage} {word}"), below);
+        }
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
+    }
+    error
 }
 
 /// The error, with those subcommands as similar to a word that are the nearest ones. `command` is any

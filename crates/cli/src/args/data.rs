@@ -243,7 +243,7 @@ fn args_of(spec: OptionSpec) -> Vec<Arg> {
             let off = off.action(ArgAction::SetTrue);
             return vec![plain.action(ArgAction::SetTrue).conflicts_with(off_id(&spec)), off];
         }
-        OptionKind::Choice(choices) => chosen(choices),
+        OptionKind::Choice(choices) => chosen(choices).value_name("CHOICE"),
         OptionKind::ByteOrder => chosen(&["little", "big"]).value_name("ORDER"),
         OptionKind::Shape => valued("SHAPE"),
         OptionKind::Count => valued("N"),
