@@ -447,3 +447,41 @@ def test_new_for_partition_may_have_no_defaults(executor):
         dataset = ctx.load("memory", data=data, sig_dims=2)
         total = ctx.run_udf(dataset=dataset, udf=Doubled())["total"].data
     np.testing.assert_array_equal(total, 2 * data.sum(axis=(2, 3)))
+
+
+class ChoosesItsMethod(Learns):
+    """Has a method of the object that copies have, too."""
+
+    process_frame = None
+
+    def __init__(self, offset=0, aux=None):
+        super().__init__(offset, aux)
+        self.process_frame = self.of_frame
+
+    def of_frame(self, frame):
+        self.results.x[:] = frame.sum()
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes", "delayed"])
+def test_methods_that_are_set_on_objects(executor):
+    """Those are called, or refused."""
+    set_on = [
+        (SumUDF(), "get_results", UnsupportedError),
+        (CoMUDF(), "get_results", UnsupportedError),
+        (ff.StdDevUDF(), "merge", UnsupportedError),
+        (ff.SumSigUDF(), "process_frame", UnsupportedError),
+        (ff.ApplyMasksUDF([lambda: np.ones((6, 7))]), "postprocess", UnsupportedError),
+        (Learns(), "process_frame", UDFError),
+        (Learns(), "postprocess", UDFError),
+        (Learns(), "get_task_data", UDFError),
+    ]
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=DATA, sig_dims=2)
+        for udf, name, error in set_on:
+            setattr(udf, name, lambda *_: {})
+            with pytest.raises(error, match=rf"{type(udf).__name__}\.{name} is set on the object"):
+                ctx.run_udf(dataset, udf)
+        udf = Learns()
+        udf.get_results = lambda: {"x": np.full(SUMS.shape, 3, np.float32)}
+        assert np.all(ctx.run_udf(dataset, udf)["x"].data == 3)
+        assert np.array_equal(ctx.run_udf(dataset, ChoosesItsMethod())["x"].data, SUMS)

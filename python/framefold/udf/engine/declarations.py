@@ -242,6 +242,10 @@ def place(cls: type, name: str) -> int:
     return next(classes, len(cls.__mro__))
 
 
+#: What is called on copies alone.
+OF_COPIES = (*PROCESS_METHODS.values(), "get_task_data", "postprocess", "cleanup")
+
+
 def check_that_a_call_runs(
     name: str, function: Any, instead: str = "write to the result buffers"
 ) -> None:
@@ -335,7 +339,8 @@ def recipe_of(udf: UDF) -> UDF:
     TypeError
         If the constructor does not accept what it passed on.
     UDFError
-        If it does not call that of the base class, or converts what it passed on once more.
+        If it does not call that of the base class, or converts what it passed on once more; if the
+        object has a method that copies do not have, and no other than copies would call.
     """
     if "_kwargs" not in udf.__dict__:
         raise UDFError(
@@ -343,6 +348,13 @@ def recipe_of(udf: UDF) -> UDF:
             f"parameters on to it, as keyword arguments"
         )
     copy = udf.copy()
+    for name in OF_COPIES:
+        if name in vars(udf) and name not in vars(copy):
+            cls = type(udf).__name__
+            raise UDFError(
+                f"{cls}.{name} is set on the object, but copies process the data, which are made "
+                f"of class and parameters and do not have it; derive a class that has it"
+            )
     by_copy = vars(copy).get("_kwargs", {})
     passed_on = udf._kwargs
     wrong = converted_again(type(udf), "UDF", passed_on, by_copy, "in get_task_data")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
+from framefold.exceptions import UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import UDFData
 from framefold.udf.meta import UDFMeta
@@ -29,9 +30,15 @@ def native_udf(
     others compiled always do.
 
     ``only_declares``: the kernel will say which results it has, and process no frame.
+
+    Raises
+    ------
+    UnsupportedError
+        If a method is set on the object, which no kernel calls.
     """
     plugin = udf._plugin
     if plugin is not None:
+        _refuse_own_methods(udf)
         return _engine.NativeUdf.of_plugin(plugin)
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
@@ -40,9 +47,21 @@ def native_udf(
     given = (declaration if only_declares else parameters)(dataset.dtype)
     if given is None:
         return None
+    _refuse_own_methods(udf)
     if udf._native_finish:
         _main_side(udf, dataset, None, None)
     return _engine.NativeUdf(kernel, type(udf).__name__, given, tuple(dataset.shape.sig))
+
+
+def _refuse_own_methods(udf: UDF) -> None:
+    processing = PROCESS_METHODS.values()
+    for name in vars(udf):
+        if name in processing or callable(getattr(type(udf), name, None)):
+            cls = type(udf).__name__
+            raise UnsupportedError(
+                f"{cls}.{name} is set on the object, but compiled code does the work of {cls} and "
+                f"does not call it; derive a class that has it"
+            )
 
 
 def finish_native(
