@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -72,6 +73,21 @@ def test_results_replace_no_input(ctx, dataset, tmp_path, how):
     assert scan.read_bytes() == before
     path = result.save(tmp_path / "result.npy")
     assert result.save(path, overwrite=True) == path
+
+
+def test_mapped_arrays_are_files(ctx, dataset, tmp_path):
+    scan = tmp_path / "scan.npy"
+    mapped = np.load(scan, mmap_mode="r")
+    for data in (mapped, np.asarray(mapped)[:, 1:]):
+        in_memory = ctx.load("memory", data=data, sig_dims=2)
+        result = ctx.run_udf(dataset=in_memory, udf=ff.SumUDF())["intensity"]
+        for write in (result.save, partial(ctx.export_dataset, in_memory.pipe(ff.Flip("y")))):
+            with pytest.raises(InvalidArgumentError, match="one of the input files"):
+                write(scan, overwrite=True)
+    part = np.memmap(tmp_path / "scan.data", np.uint16, "w+", shape=(4, 3, 4, 4))
+    in_memory = ctx.load("memory", data=part, sig_dims=2)
+    with pytest.raises(InvalidArgumentError, match=r"scan\.data.* one of the input files"):
+        ctx.convert(in_memory, tmp_path / "scan.toml", overwrite=True)
 
 
 def test_results_replace_no_folder_that_holds_the_data(ctx, dataset, tmp_path):

@@ -64,6 +64,7 @@ def export(
     target = Path(path_text("path", path))
     if os.path.lexists(target) and not overwrite:
         raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")
+    _engine.keeps_inputs(os.fspath(target), dataset._inputs)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     _, frames = dataset._corrected(corrections, mask)
     n_frames = int(dataset.shape.nav.size if mask is None else mask.sum())

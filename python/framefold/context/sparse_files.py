@@ -57,6 +57,8 @@ def write_raw_csr(
     existing = next((output for output in outputs if os.path.lexists(output)), None)
     if existing is not None and not overwrite:
         raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to replace it")
+    for output in outputs:
+        _engine.keeps_inputs(os.fspath(output), dataset._inputs)
     reporting = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
     try:
         paths, *numbers = _engine.write_raw_csr(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -120,6 +122,15 @@ class MemoryDataSet(DataSet):
             return span(data).nbytes if all(n >= 0 for n in data.strides) else data.nbytes
         parts = ("data", "indices", "indptr", "coords", "row", "col")
         return sum(int(getattr(getattr(data, name, None), "nbytes", 0)) for name in parts)
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """The file that the array is, if it is mapped."""
+        array = self._given
+        while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+            array = array.base
+        file = array.filename if isinstance(array, np.memmap) else None
+        return () if file is None else (os.fspath(file),)
 
     @property
     def data(self) -> Any:
