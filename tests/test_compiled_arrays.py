@@ -278,14 +278,44 @@ QUOTIENTS = (
     "a = (self.params.q, 0.1, x); np.floor_divide(*a)",
     "q, r = np.divmod(self.params.q, 0.1); x[:] = q + r",
     "f = frame.copy(); f //= 2; x[:] = f[1]; np.floor_divide(frame[0], 2, f[0])",
+    "z = np.array(1.0); x[0] = z // 0.1; z //= 0.1; x[1] = z[()]",
 )
+
+
+#: Of integers that ``float32`` can hold.
+DIVISIONS = (
+    "u = frame.astype(np.uint16); x[:] = (u / u.max())[1]",
+    "x[:] = np.divide(frame[0].astype(np.int8), frame[1].astype(np.uint8))",
+    "f = np.zeros(7, 'f4'); np.divide((frame[0] > 2), frame[1].astype(np.uint8), f); x[:] = f",
+    "z = np.array(np.uint16(1)); x[0] = z / np.uint8(3)",
+)
+PYTHON_NUMBERS = (
+    "u = frame[0].astype(np.uint8); x[0] = int(u[0]) - int(u[1]); x[1] = int(np.uint32(3)) - 4",
+    "f = frame[0].astype(np.float32) / np.float32(3); x[0] = float(f[0]) * float(f[4])",
+)
+#: In one function, as compiling takes long.
+ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *PYTHON_NUMBERS)
+
+
+def arithmetic(line):
+    numbers = np.array([1.0, 0.5, -1.0, 0.3, np.inf, 7.0, -0.0])
+    return {"which": ARITHMETIC.index(line), "q": numbers}
 
 
 @pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
 @pytest.mark.parametrize("line", QUOTIENTS)
 def test_quotients_that_are_rounded_down(ctx, line):
-    params = {"q": np.array([1.0, 0.5, -1.0, 0.3, np.inf, 7.0, -0.0])}
-    both(ctx, DATA, one_of(QUOTIENTS), params=lambda: {"which": QUOTIENTS.index(line), **params})
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
+
+
+@pytest.mark.parametrize("line", DIVISIONS)
+def test_quotients_of_short_integers(ctx, line):
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
+
+
+@pytest.mark.parametrize("line", PYTHON_NUMBERS)
+def test_python_numbers_of_elements(ctx, line):
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
 
 
 def test_clip_of_integers_with_other_bounds(ctx):
@@ -298,6 +328,48 @@ def test_clip_of_integers_with_other_bounds(ctx):
             x[3] = np.clip(frame, 1, 3)[0, 0]
 
     both(ctx, DATA, Clipped)
+
+
+def test_clip_with_arrays_as_bounds(ctx):
+    class Clipped(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, low, some = self.results.x, self.params.low, frame[0, :3]
+            image = np.clip(frame[:1], low, low)  # of one row
+            x[0], x[1] = image.shape[0], image[5, 6]
+            x[2] = frame[:, :1].clip(low)[3, 3]
+            x[3] = np.clip(frame.astype(np.uint8), -1, low.astype(np.uint8))[2, 1]
+            x[4] = np.clip(some, some[::-1], 2)[2] + np.clip(some, a_max=some[:1], a_min=3)[2]
+            np.clip(low[:1] * 1.0, low * 1.0, 50, self.task_data.image)
+            x[5] = self.task_data.image[5, 5]
+
+    both(ctx, DATA, Clipped, params=lambda: {"low": DATA[0, 0] + 3})
+
+
+def test_copies_that_numba_does_not_make(ctx):
+    class Copies(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            c = frame.copy()
+            some, all_of_them = np.resize(c, 3), np.nan_to_num(c)
+            some[:] = 0
+            all_of_them[:] = 0
+            self.results.x[:] = c[0]
+
+    both(ctx, DATA, Copies)
+
+
+REFUSED = (
+    "x[0] = np.bincount(np.array([-1, 2]))[0]",
+    "x[0] = np.average(frame, weights=self.params.weights)",
+)
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_numpy_refuses(ctx, line):
+    for cls in one_of(REFUSED), interpreted(one_of(REFUSED)):
+        with pytest.raises((TypeError, ValueError), match=r"negative|below 0|weights"):
+            results(ctx, DATA, cls(which=REFUSED.index(line), weights=np.ones(7)))
 
 
 @numba.vectorize

@@ -4,8 +4,9 @@ Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read
 written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
 any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
 the numbers, and its ``np.isclose`` of arrays writes behind its result, and of unsigned numbers has
-differences that wrap; its ``np.floor_divide`` rounds before it rounds down, and its ``np.clip`` of
-integers rounds bounds. This module imports Numba.
+differences that wrap; its ``np.floor_divide`` rounds before it rounds down, its ``np.clip`` of
+integers rounds bounds, and with arrays as bounds writes behind its result; quotients of arrays of
+short integers are ``float32``. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -24,15 +25,22 @@ from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, mak
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
+from framefold.compilation._arithmetic import Arithmetic, array_of, is_float
+from framefold.compilation._instead import (
+    NAMES,
+    OUTSIDE,
+    REPLACED,
+    WITH_OUTPUT,
+    floats,
+    inside,
+    nan_if_any,
+)
 from framefold.compilation._lowering import ONLY_LINKED
-from framefold.compilation._readonly import KeepReadOnly
-from framefold.compilation.marks import compiled
 
 nt: Any = numba.types
 
 SHAPES = "operands could not be broadcast together: an output has to have the shape of the result"
 OVERLAP = "the operand is a part of what is written to; make a copy of it before"
-OUTSIDE = "index is out of bounds"
 MASKS = "a mask has to be as long as the axis that it is an index of"
 
 #: As functions, ``a += b`` and the like.
@@ -52,25 +60,10 @@ IN_PLACE = (
 )
 
 
-#: Quotients that are rounded down, as functions.
-QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
-
-
-def _array(found: Any) -> Any:
-    """The type of an array that there is, or may be; None if it is none."""
-    found = found.type if isinstance(found, nt.Optional) else found
-    return found if isinstance(found, nt.Array) else None
-
-
-def _is_float(found: Any) -> bool:
-    """Whether it is a floating-point number, or an array of them."""
-    return isinstance(getattr(_array(found), "dtype", found), nt.Float)
-
-
 @intrinsic
 def fits(typing_context: Any, target: Any, operand: Any) -> Any:
     """An operand, which has to have the shape of what is written to, or to be spread over it."""
-    target, operand = _array(target), _array(operand)
+    target, operand = array_of(target), array_of(operand)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lengths, others = (
@@ -177,7 +170,7 @@ FLAT_INDEX = {checked: _flat_index(checked=checked) for checked in (False, True)
 @intrinsic
 def masks_fit(typing_context: Any, array: Any, index: Any) -> Any:
     """An index, whose masks have to be as long as the axes that they are for."""
-    array = _array(array)
+    array = array_of(array)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lengths = cgutils.unpack_tuple(
@@ -219,35 +212,6 @@ def _axes_of(index: Any, ndim: int) -> Iterator[int]:
         axis += left_out if isinstance(kind, nt.EllipsisType) else not isinstance(kind, nt.NoneType)
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def inside(array: Any, axis: Any, indices: Any) -> Any:
-    """Indices along an axis, or of all elements, which have to be within it."""
-    found = np.asarray(array)
-    size = found.size if axis is None else found.shape[axis]
-    for index in np.asarray(indices).flat:
-        if not -size <= index < size:
-            raise IndexError(OUTSIDE)
-    return indices
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def nan_if_any(array: Any, median: Any) -> Any:
-    """A median, which is NaN where an element is."""
-    return median * np.nan if np.isnan(array).any() else median
-
-
-@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
-def floor_quotient(a: Any, b: Any) -> Any:
-    """A quotient that is rounded down by its remainder: 1.0 by 0.1 is 9."""
-    return a // b
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def floats(array: Any) -> Any:
-    """Integers as floating-point numbers."""
-    return array * 1.0
-
-
 #: NumPy's functions that take indices, and how Numba calls their arguments: what is indexed, the
 #: indices, and the axis.
 BY_INDEX = {
@@ -266,45 +230,8 @@ BY_OUTPUT = {
 METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
 
 
-@compiled
-def _outer(a: Any, b: Any, out: Any) -> Any:
-    return np.multiply(np.ravel(a)[:, None], np.ravel(b), out)
-
-
-@compiled
-def _isposinf(x: Any, out: Any) -> Any:
-    return np.logical_and(np.isinf(x), ~np.signbit(x), out)
-
-
-@compiled
-def _isneginf(x: Any, out: Any) -> Any:
-    return np.logical_and(np.isinf(x), np.signbit(x), out)
-
-
-@compiled
-def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
-    # As floats, since differences of unsigned integers wrap; as one expression, one loop.
-    return (
-        (np.abs(a * 1.0 - b * 1.0) <= atol + rtol * np.abs(b * 1.0)) & np.isfinite(b * 1.0)
-        | (a * 1.0 == b * 1.0)
-        | np.isnan(a * 1.0) & np.isnan(b * 1.0) & equal_nan
-    )
-
-
-@compiled
-def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
-    return np.all(_isclose(np.asarray(a), np.asarray(b), rtol, atol, equal_nan))
-
-
-#: What is taken for functions of NumPy's wherever they are named.
-REPLACED = {np.isclose: _isclose, np.allclose: _allclose}
-NAMES = frozenset(each.__name__ for each in REPLACED)
-#: NumPy's functions with an output that Numba writes in Python, and how many arguments that makes.
-WITH_OUTPUT = {np.outer: (_outer, 3), np.isposinf: (_isposinf, 2), np.isneginf: (_isneginf, 2)}
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
-class CheckArrays(KeepReadOnly):
+class CheckArrays(Arithmetic):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
 
     _name = "framefold_check_arrays"
@@ -338,13 +265,6 @@ class CheckArrays(KeepReadOnly):
             return None
         return next((other for this, other in REPLACED.items() if this is found), None)
 
-    def _definition(self, function: Any, variable: Any) -> Any:
-        """The one value of a variable; None if there are several, or none is known."""
-        try:
-            return function.get_definition(variable)
-        except KeyError:
-            return None
-
     def checks_shapes(self, state: Any) -> bool:
         """Whether shapes are checked, and not only what overlaps."""
         return bool(state.flags.boundscheck)
@@ -367,69 +287,85 @@ class CheckArrays(KeepReadOnly):
             given = [value.rhs, value.lhs]
             kinds = [state.typemap[each.name] for each in given]
             rhs, lhs = self._fitting(state, given, kinds, 1, new)
-            if value.fn is operator.ifloordiv and _array(kinds[1]) and any(map(_is_float, kinds)):
-                made = self._copied(self._quotient((lhs, rhs), new, loc), lhs, new, loc)
+            if value.fn is operator.ifloordiv and array_of(kinds[1]) and any(map(is_float, kinds)):
+                quotient = self._quotient((lhs, rhs), kinds[::-1], new, loc)
+                made = self._copied(quotient, lhs, new, loc)
             elif rhs is not value.rhs:
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
+        elif value.op == "binop":
+            made = self._binop(state, value, new)
         elif value.op == "call":
-            made = self._median(state, statement, new)
+            made = self._python_number(state, statement, new)
+            made = made or self._copy_of_integers(state, statement, new)
+            made = made or self._median(state, statement, new)
             made = made or self._clip(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
             made = self._call_of_quotient(state, statement, made, new)
+            made = self._call_of_division(state, statement, made, new)
         return made and ir.Assign(made, statement.target, loc)
 
     def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of a median of numbers that may be NaN."""
         value, loc = statement.value, statement.loc
         called, kinds = self._call(state, statement)
-        if called is not np.median or not isinstance(_array(kinds[0]).dtype, nt.Float):
+        if called is not np.median or not isinstance(array_of(kinds[0]).dtype, nt.Float):
             return None
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
 
-    def _call_of_quotient(
-        self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
-    ) -> Any:
-        """What to call in the place of a quotient of floating-point numbers, or of ``made``."""
-        called, kinds = self._call(state, statement)
-        if called not in QUOTIENTS or not any(map(_is_float, kinds)):
-            return made
+    def _copy_of_integers(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call for ``np.nan_to_num`` of what has no NaN, which does not copy."""
         value, loc = statement.value, statement.loc
-        names = ("a", "b", "out", "remainder")
-        a, b, *outs = made.args if made else self._given(state, value, names, new).values()
-        if called is operator.ifloordiv and _array(kinds[0]):
-            outs = [a]
-        quotient = self._quotient((a, b), new, loc)
-        if called is not np.divmod:
-            return self._copied(quotient, outs[0], new, loc) if outs else quotient
-        remainder = new(ir.Global("remainder", np.remainder, loc))
-        rest = new(ir.Expr.call(remainder, (a, b, *outs[1:]), (), loc))
-        first = self._copied(quotient, outs[0], new, loc) if outs else quotient
-        return ir.Expr.build_tuple([new(first), rest], loc)
-
-    def _quotient(self, operands: Any, new: Callable[[Any], Any], loc: Any) -> Any:
-        function = new(ir.Global("floor_quotient", floor_quotient, loc))
-        return ir.Expr.call(function, operands, (), loc)
-
-    def _copied(self, value: Any, out: Any, new: Callable[[Any], Any], loc: Any) -> Any:
-        """A value that is written into an output, as functions of NumPy's write into theirs."""
-        function = new(ir.Global("positive", np.positive, loc))
-        return ir.Expr.call(function, (new(value), out), (), loc)
+        called, kinds = self._call(state, statement)
+        if called is not np.nan_to_num or value.vararg or not array_of(kinds[0]):
+            return None
+        given = self._given(state, value, ("x", "copy"), new)
+        literal = state.typemap[given["copy"].name] if "copy" in given else None
+        if isinstance(array_of(kinds[0]).dtype, nt.Float | nt.Complex) or (
+            literal and getattr(literal, "literal_value", None) is not True
+        ):
+            return None
+        return ir.Expr.call(new(ir.Expr.getattr(given["x"], "copy", loc)), (), (), loc)
 
     def _clip(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
-        """What to call in the place of ``np.clip`` of integers with bounds that are none."""
+        """What to take in the place of ``np.clip`` with bounds that it is not right with."""
         called, kinds = self._call(state, statement)
-        function = METHODS.get(called, called)
-        if function is not np.clip or _is_float(kinds[0]) or not any(map(_is_float, kinds[1:3])):
+        function, bounds = METHODS.get(called, called), kinds[1:3]
+        if function is not np.clip or not array_of(kinds[0]):
+            return None
+        arrays = any(map(array_of, bounds))
+        rounded = not is_float(kinds[0]) and any(map(is_float, bounds))
+        if not arrays and not rounded:
             return None
         loc = statement.loc
         given = self._given(state, statement.value, BY_OUTPUT[np.clip], new)
-        name = new(ir.Global("floats", floats, loc))
-        given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
-        return self._called_as(statement.value, function, given, new)
+        if rounded:  # bounds that are none of integers
+            name = new(ir.Global("floats", floats, loc))
+            given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
+        if not arrays:
+            return self._called_as(statement.value, function, given, new)
+        made = None
+        for at, limit in enumerate((np.maximum, np.minimum)):
+            bound = given.get(BY_OUTPUT[np.clip][1 + at])
+            if not array_of(bounds[at]) and not isinstance(bounds[at], nt.Number):
+                continue
+            value = new(made) if made else given["a"]
+            if array_of(bounds[at]):
+                name, operands = new(ir.Global(limit.__name__, limit, loc)), (value, bound)
+            else:
+                none = new(ir.Const(None, loc))
+                both = (none, bound) if at else (bound, none)
+                name, operands = new(ir.Global("clip", np.clip, loc)), (value, *both)
+            made = ir.Expr.call(name, operands, (), loc)
+        if len(kinds) < 4 or not array_of(kinds[3]):
+            return made
+        if self.checks_shapes(state):
+            name = new(ir.Global("fits", fits, loc))
+            made = ir.Expr.call(name, (given["out"], new(made)), (), loc)
+        return self._copied(made, given["out"], new, loc)
 
     def _call_by_index(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that takes indices without a look."""
@@ -454,10 +390,10 @@ class CheckArrays(KeepReadOnly):
         called, kinds = self._call(state, statement)
         function = METHODS.get(called, called)
         names = BY_OUTPUT.get(function, ())
-        if not names or len(kinds) < len(names) or not _array(kinds[-1]):
+        if not names or len(kinds) < len(names) or not array_of(kinds[-1]):
             return None
         given = self._given(state, value, names, new)
-        for name, kind in zip(names[:-1], map(_array, kinds), strict=False):
+        for name, kind in zip(names[:-1], map(array_of, kinds), strict=False):
             if not kind:
                 continue
             check = self._apart(state, given[name], kind)
@@ -467,19 +403,6 @@ class CheckArrays(KeepReadOnly):
                 called = new(ir.Global(check.__name__, check, loc))
                 given[name] = new(ir.Expr.call(called, (given["out"], given[name]), (), loc))
         return self._called_as(value, function, given, new)
-
-    def _given(
-        self, state: Any, call: Any, names: tuple[str, ...], new: Callable[[Any], Any]
-    ) -> dict[str, Any]:
-        """The arguments of a call by name; those of a method begin with its array."""
-        given = list(call.args)
-        if isinstance(state.typemap[call.func.name], nt.BoundFunction):
-            given.insert(0, state.func_ir.get_definition(call.func).value)
-        if call.vararg is not None:
-            for index in range(len(state.typemap[call.vararg.name])):
-                item = ir.Expr.static_getitem(call.vararg, index, None, call.loc)
-                given.append(new(item))
-        return dict(zip(names, given, strict=False)) | dict(call.kws)
 
     def _called_as(
         self, call: Any, function: Any, given: dict[str, Any], new: Callable[[Any], Any]
@@ -499,7 +422,7 @@ class CheckArrays(KeepReadOnly):
         called, kinds = self._call(state, statement)
         if called in WITH_OUTPUT:
             function, n_arguments = WITH_OUTPUT[called]
-            if len(kinds) < n_arguments or not self.checks_shapes(state) or not _array(kinds[-1]):
+            if len(kinds) < n_arguments or not self.checks_shapes(state) or not array_of(kinds[-1]):
                 return None
             other = new(ir.Global(function.__name__, function, loc))
             return ir.Expr.call(other, value.args, value.kws, loc, value.vararg)
@@ -521,7 +444,7 @@ class CheckArrays(KeepReadOnly):
     ) -> list[Any]:
         """Operands and outputs, ``n_in`` of them operands, with those replaced that are checked."""
         made = list(given)
-        arrays = [_array(kind) for kind in kinds]
+        arrays = [array_of(kind) for kind in kinds]
         for out in range(n_in, len(given)):
             for index, array in enumerate(arrays):
                 if index == out or not array or not arrays[out]:
@@ -557,7 +480,7 @@ class CheckArrays(KeepReadOnly):
             function = FLAT_INDEX[checked]
             if not isinstance(index, ir.Var):
                 index = new(ir.Const(index, loc))
-        elif checked and _array(kind) and self._has_masks(state, access):
+        elif checked and array_of(kind) and self._has_masks(state, access):
             function = masks_fit
             if not isinstance(index, ir.Var):
                 index = access.index_var

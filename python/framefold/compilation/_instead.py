@@ -1,0 +1,110 @@
+"""What compiled code calls in the place of functions of NumPy's that Numba computes otherwise.
+
+This module imports Numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation.marks import compiled
+
+OUTSIDE = "index is out of bounds"
+BELOW_0 = "np.bincount counts integers from 0 on; one is below 0"
+WEIGHTS = "np.average needs a weight for each element: the shapes of both differ"
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def inside(array: Any, axis: Any, indices: Any) -> Any:
+    """Indices along an axis, or of all elements, which have to be within it."""
+    found = np.asarray(array)
+    size = found.size if axis is None else found.shape[axis]
+    for index in np.asarray(indices).flat:
+        if not -size <= index < size:
+            raise IndexError(OUTSIDE)
+    return indices
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def nan_if_any(array: Any, median: Any) -> Any:
+    """A median, which is NaN where an element is."""
+    return median * np.nan if np.isnan(array).any() else median
+
+
+@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+def floor_quotient(a: Any, b: Any) -> Any:
+    """A quotient that is rounded down by its remainder: 1.0 by 0.1 is 9."""
+    return a // b
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def floats(array: Any) -> Any:
+    """Integers as floating-point numbers."""
+    return array * 1.0
+
+
+@compiled
+def _outer(a: Any, b: Any, out: Any) -> Any:
+    return np.multiply(np.ravel(a)[:, None], np.ravel(b), out)
+
+
+@compiled
+def _isposinf(x: Any, out: Any) -> Any:
+    return np.logical_and(np.isinf(x), ~np.signbit(x), out)
+
+
+@compiled
+def _isneginf(x: Any, out: Any) -> Any:
+    return np.logical_and(np.isinf(x), np.signbit(x), out)
+
+
+@compiled
+def _isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    # As floats, since differences of unsigned integers wrap; as one expression, one loop.
+    return (
+        (np.abs(a * 1.0 - b * 1.0) <= atol + rtol * np.abs(b * 1.0)) & np.isfinite(b * 1.0)
+        | (a * 1.0 == b * 1.0)
+        | np.isnan(a * 1.0) & np.isnan(b * 1.0) & equal_nan
+    )
+
+
+@compiled
+def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
+    return np.all(_isclose(np.asarray(a), np.asarray(b), rtol, atol, equal_nan))
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    numbers = np.asarray(x)
+    if numbers.size > 0 and numbers[0] < 0:  # of others, Numba does look
+        raise ValueError(BELOW_0)
+    return np.bincount(numbers, weights, minlength)
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
+    if axis is None and weights is not None and np.shape(a) != np.shape(weights):
+        raise TypeError(WEIGHTS)
+    return np.average(a, axis, weights)
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def _resize(a: Any, new_shape: Any) -> Any:
+    return np.resize(a, new_shape).copy()  # which may be a part of the array
+
+
+#: What is taken for functions of NumPy's wherever they are named.
+REPLACED = {
+    np.isclose: _isclose,
+    np.allclose: _allclose,
+    np.bincount: _bincount,
+    np.average: _average,
+    np.resize: _resize,
+}
+NAMES = frozenset(each.__name__ for each in REPLACED)
+#: NumPy's functions with an output that Numba writes in Python, and how many arguments that makes.
+WITH_OUTPUT = {np.outer: (_outer, 3), np.isposinf: (_isposinf, 2), np.isneginf: (_isneginf, 2)}
