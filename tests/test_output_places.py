@@ -84,8 +84,11 @@ def test_mapped_arrays_are_files(ctx, dataset, tmp_path):
         for write in (result.save, partial(ctx.export_dataset, in_memory.pipe(ff.Flip("y")))):
             with pytest.raises(InvalidArgumentError, match="one of the input files"):
                 write(scan, overwrite=True)
-    part = np.memmap(tmp_path / "scan.data", np.uint16, "w+", shape=(4, 3, 4, 4))
-    in_memory = ctx.load("memory", data=part, sig_dims=2)
+    sparse = pytest.importorskip("scipy.sparse")
+    part = np.memmap(tmp_path / "scan.data", np.uint16, "w+", shape=(7,))
+    rows = part, np.arange(7, dtype=np.int32), np.array([0, 3, 7])
+    data = sparse.csr_array(rows, shape=(2, 20))
+    in_memory = ctx.load("memory", data=data, nav_shape=(2,), sig_shape=(4, 5))
     with pytest.raises(InvalidArgumentError, match=r"scan\.data.* one of the input files"):
         ctx.convert(in_memory, tmp_path / "scan.toml", overwrite=True)
 

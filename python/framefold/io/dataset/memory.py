@@ -33,6 +33,9 @@ from framefold.exceptions import (
 from framefold.io.dataset._arrays import lengths, load_memory, load_zeros
 from framefold.io.dataset.base import DataSet
 
+#: Arrays that sparse ones are made of.
+_PARTS = ("data", "indices", "indptr", "coords", "row", "col")
+
 _LAYOUT = ("nav_shape", "sig_shape", "sig_dims", "sync_offset", "num_partitions")
 
 
@@ -120,17 +123,14 @@ class MemoryDataSet(DataSet):
         data = self._given
         if isinstance(data, np.ndarray):
             return span(data).nbytes if all(n >= 0 for n in data.strides) else data.nbytes
-        parts = ("data", "indices", "indptr", "coords", "row", "col")
-        return sum(int(getattr(getattr(data, name, None), "nbytes", 0)) for name in parts)
+        return sum(int(getattr(getattr(data, name, None), "nbytes", 0)) for name in _PARTS)
 
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
-        """The file that the array is, if it is mapped."""
-        array = self._given
-        while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
-            array = array.base
-        file = array.filename if isinstance(array, np.memmap) else None
-        return () if file is None else (os.fspath(file),)
+        """The files that the array is, or that its parts are, where these are mapped."""
+        data = self._given
+        parts = [getattr(data, name, None) for name in _PARTS] if is_sparse(data) else [data]
+        return tuple(file for part in parts if (file := _mapped_file(part)) is not None)
 
     @property
     def data(self) -> Any:
@@ -162,6 +162,14 @@ def _on_host(data: Any) -> Any:
         "corrections=CorrectionSet(excluded_pixels=…) for pixels that no frame has",
     )
     return np.asarray(data)
+
+
+def _mapped_file(array: Any) -> str | None:
+    """The file that an array of NumPy is a part of, if that is mapped."""
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    file = array.filename if isinstance(array, np.memmap) else None
+    return None if file is None else os.fspath(file)
 
 
 def _made_again(data: Any, how: dict[str, Any]) -> MemoryDataSet:
