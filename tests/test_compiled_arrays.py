@@ -289,12 +289,23 @@ DIVISIONS = (
     "f = np.zeros(7, 'f4'); np.divide((frame[0] > 2), frame[1].astype(np.uint8), f); x[:] = f",
     "z = np.array(np.uint16(1)); x[0] = z / np.uint8(3)",
 )
+SIGNS = (
+    "u = (frame[0] % 2 * 200).astype(np.uint8); x[:] = np.sign(u); x[0] = np.sign(u[0])",
+    "u = (frame[1] % 2 * 200).astype(np.uint8); v = u.copy(); np.sign(u, v); x[:] = v",
+)
+#: Of ``float32``, and integers that it cannot hold.
+SINGLE = (
+    "f = frame.astype(np.float32) / np.float32(3); x[:] = (f * np.arange(7))[1]",
+    "f = frame.astype(np.float32) / np.float32(3); x[:] = (frame - f)[2]",
+    "f = frame[0].astype(np.float32); f -= frame[1] + 2**30; x[:] = np.maximum(f, np.arange(7))",
+    "f = frame.astype(np.complex64) * np.float32(0.1); x[:] = (f * frame).real[1]",
+)
 PYTHON_NUMBERS = (
     "u = frame[0].astype(np.uint8); x[0] = int(u[0]) - int(u[1]); x[1] = int(np.uint32(3)) - 4",
     "f = frame[0].astype(np.float32) / np.float32(3); x[0] = float(f[0]) * float(f[4])",
 )
 #: In one function, as compiling takes long.
-ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *PYTHON_NUMBERS)
+ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *SIGNS, *SINGLE, *PYTHON_NUMBERS)
 
 
 def arithmetic(line):
@@ -308,8 +319,18 @@ def test_quotients_that_are_rounded_down(ctx, line):
     both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
 
 
+@pytest.mark.parametrize("line", SINGLE)
+def test_float32_with_long_integers(ctx, line):
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
+
+
 @pytest.mark.parametrize("line", DIVISIONS)
 def test_quotients_of_short_integers(ctx, line):
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
+
+
+@pytest.mark.parametrize("line", SIGNS)
+def test_signs_of_unsigned_integers(ctx, line):
     both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
 
 

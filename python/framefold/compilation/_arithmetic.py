@@ -1,7 +1,8 @@
 """How compiled code computes quotients as NumPy does, and ``int`` and ``float`` as Python does.
 
 Numba's ``np.floor_divide`` rounds before it rounds down; its quotients of arrays of short integers
-are ``float32``; its ``int`` of an unsigned number is unsigned. This module imports Numba.
+are ``float32``, as is what it computes of ``float32`` and integers of any size; its ``int`` of an
+unsigned number is unsigned. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import ir
+from numba.np.numpy_support import as_dtype
 
 from framefold.compilation._instead import floor_quotient
 from framefold.compilation._readonly import KeepReadOnly
@@ -33,7 +35,7 @@ def array_of(found: Any) -> Any:
 
 def _dtype(found: Any) -> Any:
     """The type of a number, or of the elements of an array."""
-    return getattr(array_of(found), "dtype", found)
+    return getattr(array_of(found), "dtype", nt.unliteral(found))
 
 
 def is_float(found: Any) -> bool:
@@ -47,10 +49,37 @@ def _is_short(found: Any) -> bool:
     return dtype == nt.boolean or (isinstance(dtype, nt.Integer) and dtype.bitwidth <= 16)
 
 
+def _is_long(found: Any) -> bool:
+    """Whether it is an integer that ``float32`` cannot hold, or an array of them.
+
+    A number of ``int64`` may be one of Python's, which is computed with in the other's type.
+    """
+    dtype = _dtype(found)
+    if not isinstance(dtype, nt.Integer) or not (array_of(found) or dtype != nt.int64):
+        return False
+    return bool(dtype.bitwidth > 16)
+
+
+def _is_single(found: Any) -> bool:
+    """Whether it is ``float32`` or ``complex64``, or an array of them."""
+    return _dtype(found) in (nt.float32, nt.complex64)
+
+
 def _is_item(found: Any) -> bool:
     """Whether it is an array without axes."""
     array = array_of(found)
     return array is not None and array.ndim == 0
+
+
+def in_double(function: Any, kinds: Any) -> list[bool]:
+    """Which operands, of functions of two, are to be ``float64`` for NumPy alone.
+
+    They are integers with ``float32``, and short ones by short ones, where there are arrays.
+    """
+    mixed = function is not np.ldexp and any(map(_is_single, kinds))
+    short = function in (np.divide, operator.truediv) and all(map(_is_short, kinds))
+    arrays = any(map(array_of, kinds))
+    return [arrays and (short or (mixed and _is_long(kind))) for kind in kinds]
 
 
 class Arithmetic(KeepReadOnly):
@@ -84,28 +113,51 @@ class Arithmetic(KeepReadOnly):
             arrays = [each for each in map(array_of, kinds) if each]
             if any(map(is_float, kinds)) and all(map(_is_item, arrays)):
                 return self._quotient((value.lhs, value.rhs), kinds, new, value.loc)
-        if value.fn is operator.truediv and self._divides_short(kinds):
-            lhs = self._as_float(value.lhs, new, value.loc)
-            return ir.Expr.binop(value.fn, lhs, value.rhs, value.loc)
-        return None
+        wide = in_double(value.fn, kinds)
+        if not any(wide):
+            return None
+        lhs, rhs = self._as_floats((value.lhs, value.rhs), wide, new)
+        return ir.Expr.binop(value.fn, lhs, rhs, value.loc)
 
-    def _divides_short(self, kinds: Any) -> bool:
-        """Whether a quotient is one of arrays, and ``float64`` for NumPy alone."""
-        return any(map(array_of, kinds)) and all(map(_is_short, kinds))
+    def _as_floats(self, operands: Any, wide: list[bool], new: Callable[[Any], Any]) -> list[Any]:
+        """Operands, those of them as ``float64`` for which ``wide`` says so."""
+        made = list(operands)
+        for index, each in enumerate(operands):
+            if index < len(wide) and wide[index]:
+                one = new(ir.Const(1.0, each.loc))
+                made[index] = new(ir.Expr.binop(operator.mul, each, one, each.loc))
+        return made
 
-    def _as_float(self, variable: Any, new: Callable[[Any], Any], loc: Any) -> Any:
-        return new(ir.Expr.binop(operator.mul, variable, new(ir.Const(1.0, loc)), loc))
-
-    def _call_of_division(
+    def _call_in_double(
         self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
     ) -> Any:
-        """The same for ``np.divide``, or for what is called in its place, ``made``."""
+        """What to call in the place of a function of two operands, or of ``made``."""
         called, kinds = self._call(state, statement)
-        if called not in (np.divide, operator.truediv) or not self._divides_short(kinds[:2]):
+        value, names = statement.value, ("a", "b", "out", "other")
+        if not isinstance(called, np.ufunc) or called.nin != 2:
             return made
-        value, loc, names = statement.value, statement.loc, ("a", "b", "out")
-        first, *others = made.args if made else self._given(state, value, names, new).values()
-        return ir.Expr.call(value.func, (self._as_float(first, new, loc), *others), (), loc)
+        wide = in_double(called, kinds[:2])
+        if not any(wide):
+            return made
+        given = made.args if made else tuple(self._given(state, value, names, new).values())
+        return ir.Expr.call(value.func, self._as_floats(given, wide, new), (), statement.loc)
+
+    def _sign(self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call in the place of ``np.sign`` of what is unsigned, or of ``made``.
+
+        Numba takes the upper half of them for numbers below 0.
+        """
+        called, kinds = self._call(state, statement)
+        dtype = _dtype(kinds[0]) if called is np.sign else None
+        if not isinstance(dtype, nt.Integer) or dtype.signed:
+            return made
+        value, loc = statement.value, statement.loc
+        given = made.args if made else self._given(state, value, ("a", "out"), new).values()
+        first, *outs = given
+        number = new(ir.Global("number", as_dtype(dtype).type, loc))
+        one = new(ir.Expr.call(number, (new(ir.Const(1, loc)),), (), loc))
+        smaller = new(ir.Global("minimum", np.minimum, loc))
+        return ir.Expr.call(smaller, (first, one, *outs), (), loc)
 
     def _python_number(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of ``int`` and ``float``."""

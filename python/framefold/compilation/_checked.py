@@ -25,7 +25,7 @@ from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, mak
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
-from framefold.compilation._arithmetic import Arithmetic, array_of, is_float
+from framefold.compilation._arithmetic import Arithmetic, array_of, in_double, is_float
 from framefold.compilation._instead import (
     NAMES,
     OUTSIDE,
@@ -287,6 +287,7 @@ class CheckArrays(Arithmetic):
             given = [value.rhs, value.lhs]
             kinds = [state.typemap[each.name] for each in given]
             rhs, lhs = self._fitting(state, given, kinds, 1, new)
+            (rhs,) = self._as_floats((rhs,), in_double(value.fn, kinds), new)
             if value.fn is operator.ifloordiv and array_of(kinds[1]) and any(map(is_float, kinds)):
                 quotient = self._quotient((lhs, rhs), kinds[::-1], new, loc)
                 made = self._copied(quotient, lhs, new, loc)
@@ -302,8 +303,9 @@ class CheckArrays(Arithmetic):
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
             made = made or self._call_with_output(state, statement, new)
+            made = self._call_in_double(state, statement, made, new)
+            made = self._sign(state, statement, made, new)
             made = self._call_of_quotient(state, statement, made, new)
-            made = self._call_of_division(state, statement, made, new)
         return made and ir.Assign(made, statement.target, loc)
 
     def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
