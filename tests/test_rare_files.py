@@ -67,6 +67,23 @@ def test_filters_of_zarr_that_make_elements_longer(tmp_path, compressor):
     assert np.array_equal(read(ff.Context().open(tmp_path / "a.zarr")), array)
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, None])
+def test_shuffled_elements_of_zarr(tmp_path, size):
+    import numcodecs
+
+    array = values((2, 8, 16), "<u2")
+    path = tmp_path / "a.zarr"
+    filters = [numcodecs.Shuffle(**({} if size is None else {"elementsize": size}))]
+    zarr.create_array(path, data=array, zarr_format=2, filters=filters)
+    if size is None:
+        description = path / ".zarray"
+        about = json.loads(description.read_text())
+        about["filters"] = [{"id": "shuffle"}]
+        description.write_text(json.dumps(about))
+        assert np.array_equal(zarr.open(path)[:], array)
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
 def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):
     data = values((2, 3, 40, 50), "u2")
     for truncate in (False, True):

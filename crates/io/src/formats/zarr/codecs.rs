@@ -172,9 +172,8 @@ pub(super) fn of_bytes(name: &str, options: &Value, size: usize) -> Result<Filte
         "bz2" => Filter::Bzip2,
         "lzma" => Filter::Lzma(lzma(options)?),
         "crc32c" => Filter::Crc32c,
-        "shuffle" => {
-            Filter::Shuffle { size: number("elementsize").filter(|&n| n > 0).unwrap_or(size) }
-        }
+        // 0 leaves bytes where they are, as 1 does.
+        "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(4) },
         "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
         other => return Err(unknown("codec", other)),
     })
