@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 
 import h5py
@@ -199,3 +200,19 @@ def test_data_sets_of_hdf5_that_cannot_be_read_may_be_the_frames(tmp_path, kind)
     with pytest.raises(UnsupportedError, match=f"'large' are {kind}.*ds_path"):
         ctx.open(path)
     assert np.array_equal(read(ctx.open(path, ds_path="small")), small)
+
+
+def test_regions_of_sensors_in_spe_of_version_2(tmp_path):
+    frames = values((3, 8, 16), "u2")
+    path = tmp_path / "a.spe"
+    for n_regions in (0, 1, 2):
+        header = bytearray(4100)
+        for place, kind, number in [(42, "H", 16), (108, "h", 3), (656, "H", 8), (1446, "i", 3)]:
+            struct.pack_into(f"<{kind}", header, place, number)
+        struct.pack_into("<h", header, 1510, n_regions)
+        struct.pack_into("<I", header, 2996, 0x01234567)
+        path.write_bytes(header + frames.tobytes())
+        if n_regions < 2:
+            assert np.array_equal(read(ff.Context().open(path)), frames)
+    with pytest.raises(UnsupportedError, match="several regions"):
+        ff.Context().open(path)

@@ -10,6 +10,7 @@
 //! | 656 | 2 | u16: rows |
 //! | 678 | 8 | u64: offset of the XML at the end, from version 3 on |
 //! | 1446 | 4 | i32: frames |
+//! | 1510 | 2 | i16: regions of the sensor, up to version 2; 0 for one |
 //! | 1992 | 4 | f32: version |
 //! | 2996 | 4 | `67 45 23 01` |
 //! | 4100 | | pixels, frame after frame |
@@ -90,6 +91,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut native = [axis(656), axis(42)];
     let version = fields.f32(1992).unwrap_or(0.0);
     let footer = (version >= 3.0).then(|| Footer::read(&storage, &fields)).transpose()?;
+    if footer.is_none() && fields.i16(1510).is_some_and(|n_regions| n_regions > 1) {
+        return Err(several_regions(&storage, 1510));
+    }
     if let Some(shape) = footer.as_ref().and_then(|footer| footer.shape) {
         native = shape;
     }
@@ -145,6 +149,12 @@ fn metadata(fields: &Fields<'_>) -> MetadataList {
     list
 }
 
+fn several_regions(storage: &Storage, at: u64) -> Error {
+    let error = Error::unsupported("the frames have several regions of the sensor");
+    let error = error.with_offset(at).with_hint("export one region into a file of its own");
+    storage.locate(error)
+}
+
 /// What the XML says about frames.
 struct Footer {
     at: u64,
@@ -183,11 +193,7 @@ impl Footer {
         let nothing = || bad("the description in XML does not say where frames are".to_owned());
         let frame = of("Frame").next().ok_or_else(nothing)?;
         if of("Region").count() > 1 {
-            return Err(storage.locate(
-                Error::unsupported("the frames have several regions of the sensor")
-                    .with_offset(at)
-                    .with_hint("export one region into a file of its own"),
-            ));
+            return Err(several_regions(storage, at));
         }
         let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u64>().ok();
         let (Some(n_frames), Some(stride)) = (number(frame, "count"), number(frame, "stride"))
