@@ -146,8 +146,10 @@ pub(crate) fn quantities(kind: AxisKind, from_last: usize, n_axes: usize) -> &'s
 
 /// Whether it is no unit: nothing, or that of counting.
 fn says_nothing(unit: &str) -> bool {
-    let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>".contains(c)).to_lowercase();
-    ["", "undefined", "_none_", "none", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
+    let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>_".contains(c));
+    // HyperSpy spells units of EMD `[p_x]`.
+    let unit = unit.to_lowercase().replace('_', "");
+    ["", "undefined", "none", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
 }
 
 #[cfg(test)]
@@ -184,6 +186,9 @@ mod tests {
         // What counts positions, and steps of nothing.
         for (step, offset, unit) in [(1.0, 0.0, "px"), (1.0, 0.0, ""), (0.0, 3.0, "s")] {
             assert_eq!(of(&[axis(step, offset, unit)], &[]), "scan_x: 2");
+        }
+        for unit in ["[p_x]", "[<_u_n_d_e_f_i_n_e_d_>]", "<undefined>"] {
+            assert_eq!(of(&[axis(0.5, 0.0, unit)], &[]), "scan_x: 2 × 0.5");
         }
     }
 
