@@ -216,3 +216,19 @@ def test_regions_of_sensors_in_spe_of_version_2(tmp_path):
             assert np.array_equal(read(ff.Context().open(path)), frames)
     with pytest.raises(UnsupportedError, match="several regions"):
         ff.Context().open(path)
+
+
+def test_paths_of_hdf5_with_dots(tmp_path):
+    array = values((2, 3, 4), "u2")
+    with h5py.File(tmp_path / "source.h5", "w") as file:
+        file["g/data"] = array
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["g/data"] = array
+        layout = h5py.VirtualLayout(shape=array.shape, dtype=array.dtype)
+        layout[:] = h5py.VirtualSource("source.h5", "./g/data", shape=array.shape)
+        file.create_virtual_dataset("virtual", layout)
+    for name in ("./g//./data/", "virtual"):
+        dataset = ff.Context().load("hdf5", path, ds_path=name)
+        assert dataset.warnings == []
+        assert np.array_equal(read(dataset), array)

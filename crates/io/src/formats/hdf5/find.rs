@@ -4,7 +4,7 @@
 //! files counts; where a link leads nowhere, the data set has to be named.
 
 use super::failures::translate;
-use super::library::{COPY, Library};
+use super::library::{COPY, Library, plain};
 use super::values::attribute_text;
 use super::{delmic, dm5, links, nion, velox};
 use crate::headers::chosen::{self, Named};
@@ -55,7 +55,8 @@ impl Found {
 /// # Errors
 /// `InvalidArgument` or `Unsupported` that lists what there is; `BadFile` if a link leads nowhere.
 pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
-    let wanted = options.text(&DS_PATH).map(|path| path.trim_matches('/'));
+    let wanted = options.text(&DS_PATH).map(plain);
+    let wanted = wanted.as_deref();
     if wanted.is_none_or(|path| path == FRAMES)
         && let Some(found) = framefold(library)
     {

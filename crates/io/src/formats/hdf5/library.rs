@@ -136,6 +136,7 @@ impl Library {
     /// # Errors
     /// `InvalidArgument` if there is none, with what became of links on the way.
     pub(super) fn dataset(&self, path: &str) -> Result<(Dataset, Opened)> {
+        let path = &plain(path);
         // Why a link leads nowhere is found out on the longer way.
         if let Some((file, target)) = self.target(path)
             && let Ok(found) = self.linked(&self.main, &file, &target)
@@ -187,7 +188,7 @@ impl Library {
             state.follows = true;
             state.problems.clear();
         }
-        let found = within.file.dataset(path);
+        let found = within.file.dataset(&plain(path));
         let mut state = self.files.lock();
         state.follows = false;
         let was_linked = state.last.is_some();
@@ -250,6 +251,12 @@ impl Library {
         }
         Err(Error::limit(format!("virtual data sets have more than {MOST_SOURCES} sources")))
     }
+}
+
+/// A path without what means nothing in it: slashes around it and next to each other, and `.`.
+pub(super) fn plain(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// While it is there, a virtual data set is being put together.
