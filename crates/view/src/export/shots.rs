@@ -188,8 +188,9 @@ impl Shot {
         let mut roi = String::new();
         let mut n_frames = "np.prod(SCAN)";
         // Functions of the session run over all positions, whatever is drawn.
-        let of_all = matches!(query.channel, PatternChannel::Own { .. });
-        if !of_all && !(query.region.is_empty() && slice.is_empty()) {
+        let of_all = matches!(query.channel, PatternChannel::Own { .. })
+            || (query.region.is_empty() && slice.is_empty());
+        if !of_all {
             self.line("roi = np.zeros(SCAN, dtype=bool)");
             let region = match query.region.is_empty() {
                 true => "True".to_owned(),
