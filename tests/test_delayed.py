@@ -67,7 +67,7 @@ def native():
 
 
 def real_only():
-    return [ff.LogsumUDF(), ff.MaxUDF()]
+    return [ff.LogsumUDF(), ff.MaxUDF(), ff.ReductionUDF("com", flip_y=True)]
 
 
 def python(data):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ctypes_plugin import Plugin
+from ctypes_plugin import MERGE, Plugin
 from shared_contexts import shared
 
 import framefold as ff
@@ -97,6 +97,37 @@ def test_runs_beside_others_on_every_executor(executor):
             kept = DATA.reshape(20, -1) if roi is None else DATA[roi].reshape(-1, 42)
             raw = mean["mean"].raw_data
             assert np.allclose(raw, kept.mean(1))
+
+
+class Doubles(Plugin):
+    """Writes 1 for each frame, and merges twice that."""
+
+    def __framefold_udf__(self) -> Any:
+        capsule = super().__framefold_udf__()
+        self.table.merge = MERGE(self._merge)
+        self.tables = [*getattr(self, "tables", []), self.table]  # each is for a run
+        return capsule
+
+    def _process(self, _task: Any, _tile: Any, views: Any, *_: Any) -> int:
+        rows_of(views)[:] = 1
+        return 0
+
+    def _merge(self, _this: Any, dest: Any, src: Any, *_: Any) -> int:
+        rows_of(dest)[:] = 2 * rows_of(src)
+        return 0
+
+
+def rows_of(views: Any) -> Any:
+    n = views[0].shape[0]
+    return np.ctypeslib.as_array((ctypes.c_int64 * n).from_address(views[0].data))
+
+
+@pytest.mark.parametrize("executor", ["inline", "delayed"])
+def test_results_of_frames_that_are_merged_by_the_function(executor):
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
+        found = ctx.run_udf(dataset=dataset, udf=Doubles(), roi=ROI)["pid"]
+        assert np.array_equal(found.data, 2 * ROI)
 
 
 @runs_here

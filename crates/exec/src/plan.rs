@@ -202,6 +202,12 @@ impl Plan {
         self.udfs.get(udf).map_or(&[], |planned| &planned.buffers)
     }
 
+    /// Whether UDF number `udf` merges [by rows](Requirements::by_rows): what partitions contribute are rows
+    /// of its results.
+    pub fn by_rows(&self, udf: usize) -> bool {
+        self.udfs.get(udf).is_some_and(|planned| planned.requirements.by_rows)
+    }
+
     /// The buffers whose rows go to a sink, with the numbers of their UDFs, in order.
     pub fn to_sink(&self) -> Vec<(usize, &BufferDecl)> {
         let all = self.udfs.iter().enumerate();

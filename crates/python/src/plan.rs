@@ -149,6 +149,11 @@ impl PyPlan {
         Ok(described.collect())
     }
 
+    /// Whether the results of UDF number `udf` are the rows of its partial results, one after the other.
+    fn by_rows(&self, udf: usize) -> bool {
+        self.plan.by_rows(udf)
+    }
+
     /// Stops the run, from any thread.
     fn cancel(&self) {
         self.cancel.cancel();

@@ -205,12 +205,12 @@ def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, De
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
-        kinds = {decl.kind for decl in results.values()}
-        if kinds == {"nav"} and not finishes_in_python(udf):
+        if run.plan.by_rows(index) and not finishes_in_python(udf):
             return {
                 name: DelayedResult(graph.nav_rows(index, name, decl, native=True))
                 for name, decl in results.items()
             }
+        kinds = {decl.kind for decl in results.values()}
         stepwise = "nav" not in kinds and run.plan.results(index).take_state() is not None
         return graph.finished_native(index, results, stepwise=stepwise)
     buffers = {name: decl for name, decl in bridge.declared.items() if decl.use != "result_only"}
