@@ -383,13 +383,14 @@ def test_copies_that_numba_does_not_make(ctx):
 REFUSED = (
     "x[0] = np.bincount(np.array([-1, 2]))[0]",
     "x[0] = np.average(frame, weights=self.params.weights)",
+    "x[:2] = np.linalg.solve(np.ones((1, 2)), np.ones(1))",
 )
 
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_numpy_refuses(ctx, line):
     for cls in one_of(REFUSED), interpreted(one_of(REFUSED)):
-        with pytest.raises((TypeError, ValueError), match=r"negative|below 0|weights"):
+        with pytest.raises((TypeError, ValueError), match=r"negative|below 0|weights|square"):
             results(ctx, DATA, cls(which=REFUSED.index(line), weights=np.ones(7)))
 
 

@@ -34,6 +34,7 @@ from framefold.compilation._instead import (
     floats,
     inside,
     nan_if_any,
+    square,
 )
 from framefold.compilation._lowering import ONLY_LINKED
 
@@ -299,6 +300,7 @@ class CheckArrays(Arithmetic):
             made = self._python_number(state, statement, new)
             made = made or self._copy_of_integers(state, statement, new)
             made = made or self._median(state, statement, new)
+            made = made or self._solve(state, statement, new)
             made = made or self._clip(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
@@ -317,6 +319,17 @@ class CheckArrays(Arithmetic):
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
+
+    def _solve(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call for ``np.linalg.solve``, which takes a matrix of any shape."""
+        value, loc = statement.value, statement.loc
+        called, _ = self._call(state, statement)
+        if called is not np.linalg.solve:
+            return None
+        given = self._given(state, value, ("a", "b"), new)
+        check = new(ir.Global("square", square, loc))
+        given["a"] = new(ir.Expr.call(check, (given["a"],), (), loc))
+        return self._called_as(value, called, given, new)
 
     def _copy_of_integers(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call for ``np.nan_to_num`` of what has no NaN, which does not copy."""

@@ -14,6 +14,7 @@ from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation.marks import compiled
 
 OUTSIDE = "index is out of bounds"
+NOT_SQUARE = "np.linalg.solve needs a square matrix"
 BELOW_0 = "np.bincount counts integers from 0 on; one is below 0"
 WEIGHTS = "np.average needs a weight for each element: the shapes of both differ"
 
@@ -27,6 +28,14 @@ def inside(array: Any, axis: Any, indices: Any) -> Any:
         if not -size <= index < size:
             raise IndexError(OUTSIDE)
     return indices
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def square(matrix: Any) -> Any:
+    """A matrix, which has to have as many rows as columns."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(NOT_SQUARE)
+    return matrix
 
 
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
