@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from numba.core import cgutils, ir
 from numba.core.compiler_machinery import register_pass
+from numba.core.errors import NumbaTypeError
 from numba.core.extending import intrinsic
 from numba.core.imputils import impl_ret_borrowed
 from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, make_array
@@ -42,6 +43,7 @@ nt: Any = numba.types
 
 SHAPES = "operands could not be broadcast together: an output has to have the shape of the result"
 OVERLAP = "the operand is a part of what is written to; make a copy of it before"
+AXES = "along an axis, np.take takes indices of one axis in compiled code: pass indices.ravel()"
 MASKS = "a mask has to be as long as the axis that it is an index of"
 
 #: As functions, ``a += b`` and the like.
@@ -387,7 +389,12 @@ class CheckArrays(Arithmetic):
         value, loc = statement.value, statement.loc
         called, kinds = self._call(state, statement)
         function = METHODS.get(called, called)
-        if function not in BY_INDEX or not state.flags.boundscheck:
+        if function not in BY_INDEX:
+            return None
+        indices, along = array_of(kinds[1]), isinstance(kinds[-1], nt.Integer)
+        if function is np.take and along and indices and indices.ndim > 1:
+            raise NumbaTypeError(AXES, loc=loc)
+        if not state.flags.boundscheck:
             return None
         if isinstance(kinds[1], nt.SliceType):
             return None
