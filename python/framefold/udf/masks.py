@@ -112,10 +112,10 @@ class ApplyMasksUDF(UDF):
         Sums of integers that the dtype can hold are right, whatever is added up on the way, and
         others are an error; where tiles are parts of frames, the sum up to each of them has to
         fit, too. In single precision a result is off by at most ``2**-16`` times the sum of the
-        magnitudes of its products (in practice far less); integer data times masks of integers
-        are summed exactly, as long as sums stay below 2**53, and then rounded to the dtype. On a
-        device, products and sums are in the dtype of the result; those of integers only with
-        ``backends=("cupy",)`` here.
+        magnitudes of its products (in practice far less), where that is below 3.4e38; integer
+        data times masks of integers are summed exactly, as long as sums stay below 2**53, and
+        then rounded to the dtype. On a device, products and sums are in the dtype of the result;
+        those of integers only with ``backends=("cupy",)`` here.
 
     Raises
     ------
