@@ -135,6 +135,34 @@ def test_what_is_left_out_is_zero(ctx):
     assert results["total"].data.shape == (*NAV, 2)
 
 
+@FRAMES_LEFT_OVER
+@POSITIONS_WITHOUT_DATA
+def test_objects(ctx, inline):
+    class Lists(UDF):
+        def get_result_buffers(self):
+            kinds = {"each": "nav", "found": "single", "left": "single"}
+            return {name: self.buffer(kind, dtype=object) for name, kind in kinds.items()}
+
+        def process_frame(self, frame):
+            self.results.each[0] = [int(frame.max())]
+
+        def merge(self, dest, src):
+            dest.each[:] = src.each
+            dest.found[0] = ["all"]
+
+        def merge_all(self, ordered_results):
+            found = np.empty(1, dtype=object)
+            found[0] = ["all"]
+            each = da.concatenate([part.each for part in ordered_results.values()])
+            return {"each": each, "found": found}
+
+    dataset = ctx.load("memory", data=scan("uint16"), num_partitions=3, sync_offset=-5)
+    mine, other = ctx.run_udf(dataset, Lists()), inline.run_udf(dataset, Lists())
+    for name in other:
+        assert mine[name].data.tolist() == other[name].data.tolist(), name
+        assert mine[name].raw_data.tolist() == other[name].raw_data.tolist(), name
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from framefold.arrays.cuda.placement import Workers
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
@@ -284,9 +286,16 @@ def _checked(graph: Graph, what: str, decl: BufferDeclaration, value: Any) -> da
     import dask.array as da
 
     expected = decl.flat_shape(graph.shape, graph.n_selected)
+    # Dask cannot tell how large objects are.
+    chunks = -1 if decl.dtype.hasobject else "auto"
     if value is None:
-        return da.zeros(expected, dtype=decl.dtype)
-    array = da.asarray(value)
+        return da.zeros(expected, dtype=decl.dtype, chunks=chunks)
+    if isinstance(value, da.Array):
+        array = value
+    elif decl.dtype.hasobject:
+        array = da.from_array(np.asarray(value, dtype=decl.dtype), chunks=chunks)
+    else:
+        array = da.asarray(value)
     if decl.kind == "single" and array.shape == decl.extra_shape:
         array = array.reshape(expected)
     n_merged = sum(stop - start for start, stop in graph.partitions)
@@ -303,7 +312,8 @@ def _checked(graph: Graph, what: str, decl: BufferDeclaration, value: Any) -> da
     pieces, done = [], 0
     for start, stop, index in graph.chunks():
         if index is None:
-            pieces.append(da.zeros((stop - start, *array.shape[1:]), dtype=decl.dtype))
+            shape = (stop - start, *array.shape[1:])
+            pieces.append(da.zeros(shape, dtype=decl.dtype, chunks=chunks))
         else:
             pieces.append(array[done : done + stop - start])
             done += stop - start
