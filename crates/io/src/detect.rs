@@ -239,6 +239,3 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
         "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape",
     ))
 }
-
-#[cfg(test)]
-mod tests;

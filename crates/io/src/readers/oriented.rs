@@ -160,6 +160,3 @@ impl FrameReader for OrientedReader<'_> {
         self.reader.verify()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! The order of the registry, and what is said when nothing fits.
 
-use super::*;
 use framefold_core::ErrorKind;
+use framefold_io::{FORMATS, OpenOptions, detect, open, open_as};
 
 fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
