@@ -21,6 +21,8 @@ mod pick;
 #[cfg(test)]
 mod rows;
 #[cfg(test)]
+mod shifted;
+#[cfg(test)]
 mod sparse;
 #[cfg(test)]
 mod stddev;

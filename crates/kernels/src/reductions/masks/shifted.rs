@@ -336,6 +336,3 @@ impl ShiftedMasks {
         combined::<T>(&product, stack)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! Shifted masks against one pixel at a time.
 
-use super::*;
-use framefold_core::NativeArray;
+use framefold_core::{Complex64, Complex128, NativeArray};
+use framefold_kernels::{FrameCells, Masks, ShiftedMasks};
 
 const SIG: [usize; 3] = [3, 5, 70];
 const LEN: usize = 3 * 5 * 70;
