@@ -132,21 +132,22 @@ fn dots<T: Operand<S>, S: Number, M: Operand<S>, L: Loads<S>, const R: usize, co
         );
     }
     if !len.is_multiple_of(LANES) {
-        let cells = cells.map(
-            #[inline(always)]
-            |(_, rest)| filled(rest),
-        );
-        let weights = weights.map(
-            #[inline(always)]
-            |(_, rest)| filled(rest),
-        );
+        // Less than there are lanes, and zeros.
+        let mut last_cells = [[T::default(); LANES]; R];
+        for (last, (_, rest)) in last_cells.iter_mut().zip(&cells) {
+            last[..rest.len()].copy_from_slice(rest);
+        }
+        let mut last_weights = [[M::default(); LANES]; C];
+        for (last, (_, rest)) in last_weights.iter_mut().zip(&weights) {
+            last[..rest.len()].copy_from_slice(rest);
+        }
         add_products(
             lanes,
             &mut sums,
             #[inline(always)]
-            |r| &cells[r],
+            |r| &last_cells[r],
             #[inline(always)]
-            |c| &weights[c],
+            |c| &last_weights[c],
         );
     }
     // Two loops: sums stay in registers only if the one that stores them is short enough to be
@@ -164,14 +165,6 @@ fn dots<T: Operand<S>, S: Number, M: Operand<S>, L: Loads<S>, const R: usize, co
         }
     }
     totals
-}
-
-/// Less than [`LANES`] values, and zeros.
-#[inline(always)]
-fn filled<T: Copy + Default>(values: &[T]) -> [T; LANES] {
-    let mut all = [T::default(); LANES];
-    all[..values.len()].copy_from_slice(values);
-    all
 }
 
 #[inline(always)]

@@ -95,10 +95,11 @@ macro_rules! plain {
         $(impl Load<$cell, $type> for Plain {
             #[inline(always)]
             fn load(self, cells: &[$cell; LANES]) -> [$type; LANES] {
-                cells.map(
-                    #[inline(always)]
-                    |cell| cell.into(),
-                )
+                let mut row = [<$type>::default(); LANES];
+                for (number, &cell) in row.iter_mut().zip(cells) {
+                    *number = cell.into();
+                }
+                row
             }
         })*
 

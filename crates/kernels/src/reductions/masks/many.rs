@@ -101,15 +101,14 @@ fn group_of<S: Number, M: Operand<S>, L: Loads<S>, const R: usize, const C: usiz
 fn multiply<S: Number, M: Operand<S>, L: Loads<S>, const R: usize, const C: usize>(
     lanes: L,
     rows: &[Row<S, PIXELS>; R],
-    panels: [&[[M; LANES]]; C],
+    mut panels: [&[[M; LANES]]; C],
     place: Place<'_>,
 ) {
     let Place { products, first, stride } = place;
     let n = panels[0].len().min(PIXELS);
-    let panels = panels.map(
-        #[inline(always)]
-        |panel| &panel[..n],
-    );
+    for panel in &mut panels {
+        *panel = &panel[..n];
+    }
     let mut sums = [[Lanes::<S>::splat(lanes, S::default()); C]; R];
     #[expect(clippy::needless_range_loop, reason = "panels and rows are read side by side")]
     for p in 0..n {
