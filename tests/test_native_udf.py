@@ -99,12 +99,11 @@ def test_runs_beside_others_on_every_executor(executor):
             assert np.allclose(raw, kept.mean(1))
 
 
-class Doubles(Plugin):
-    """Writes 1 for each frame, and merges twice that."""
+class Ones(Plugin):
+    """Writes 1 for each frame."""
 
     def __framefold_udf__(self) -> Any:
         capsule = super().__framefold_udf__()
-        self.table.merge = MERGE(self._merge)
         self.tables = [*getattr(self, "tables", []), self.table]  # each is for a run
         return capsule
 
@@ -112,9 +111,23 @@ class Doubles(Plugin):
         rows_of(views)[:] = 1
         return 0
 
+
+class Doubles(Ones):
+    """Merges twice that."""
+
+    def __framefold_udf__(self) -> Any:
+        capsule = super().__framefold_udf__()
+        self.table.merge = MERGE(self._merge)
+        return capsule
+
     def _merge(self, _this: Any, dest: Any, src: Any, *_: Any) -> int:
         rows_of(dest)[:] = 2 * rows_of(src)
         return 0
+
+
+class OneMore(ff.NativeUDF):
+    def get_results(self) -> Any:
+        return {"pid": self.results.pid + 1}
 
 
 def rows_of(views: Any) -> Any:
@@ -123,11 +136,12 @@ def rows_of(views: Any) -> Any:
 
 
 @pytest.mark.parametrize("executor", ["inline", "delayed"])
-def test_results_of_frames_that_are_merged_by_the_function(executor):
+def test_results_of_frames_that_the_function_merges_or_finishes(executor):
     with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
-        found = ctx.run_udf(dataset=dataset, udf=Doubles(), roi=ROI)["pid"]
-        assert np.array_equal(found.data, 2 * ROI)
+        for function in (Doubles(), OneMore(Ones())):
+            found = ctx.run_udf(dataset=dataset, udf=function, roi=ROI)["pid"]
+            assert np.array_equal(found.data, 2 * ROI)
 
 
 @runs_here
