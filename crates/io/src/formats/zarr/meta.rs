@@ -186,10 +186,13 @@ impl Meta {
     pub(super) fn claim(folder: &Place) -> Claim {
         let found = [VERSION_2, VERSION_3].map(|name| folder.json(name).transpose());
         let Some(Ok(meta)) = found.into_iter().flatten().next() else { return Claim::Unknown };
-        let dtype = codecs::name(meta.get("dtype").unwrap_or(&meta["data_type"]));
+        let dtype = meta.get("dtype").or(meta.get("data_type")).and_then(codecs::name);
         let is_empty = |len: &Value| len.as_u64() == Some(0);
         if dtype.is_none_or(|dtype| StoredDType::parse(dtype).is_err())
-            || meta["shape"].as_array().is_some_and(|lens| lens.iter().any(is_empty))
+            || meta
+                .get("shape")
+                .and_then(Value::as_array)
+                .is_some_and(|lens| lens.iter().any(is_empty))
         {
             return Claim::NoFrames;
         }
