@@ -421,49 +421,6 @@ def test_arrays_that_no_worker_computes(impatient):
     assert ctx.run_udf(dataset, ff.SumUDF())["intensity"].data.sum() == 256
 
 
-def test_threads_of_tasks_that_keep_all_workers_busy(impatient):
-    """Nothing can make room for them: a task waits for its thread, and that one for a worker."""
-
-    def in_another_thread(wait):
-        executor = DaskJobExecutor(distributed.get_client(), startup_timeout=0.8)
-        found = []
-
-        def ask():
-            try:
-                found.append(ASKED[wait](executor))
-            except WorkerError as error:
-                found.append(str(error))
-
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(20)
-        return found
-
-    def run(executor):
-        ctx = ff.Context(executor)
-        return ctx.run_udf(frames(ctx), Numbers())["number"].data.tolist()
-
-    ASKED = {"map": lambda executor: executor.map(abs, [-3, 4]), "run": run}
-    ctx, first, second = impatient
-    client = ctx.executor.client
-    # The other worker is free.
-    alone = client.submit(in_another_thread, "map", workers=[first], pure=False)
-    assert alone.result() == [[3, 4]]
-    asked = [
-        client.submit(in_another_thread, wait, workers=[worker], pure=False)
-        for wait, worker in [("map", first), ("run", second)]
-    ]
-    found = client.gather(asked)
-    # Where one has heard of it, its worker is free for the other one.
-    assert found != [[], []]
-    errors = [error for (error,) in found if isinstance(error, str)]
-    assert errors
-    for error in errors:
-        assert "for 0.8 seconds (startup_timeout), all threads of" in error
-        assert "Ask for it in the task itself" in error
-    assert_usable(ctx)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_run_in_a_fork(local):  # noqa: F811
     dataset = frames(local)

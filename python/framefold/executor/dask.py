@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from framefold.executor._dask.cluster import LocalCluster
     from framefold.executor._dask.resources import Transfers
-    from framefold.executor._dask.within import Leave
     from framefold.run.plan import Run
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
@@ -272,25 +271,24 @@ class DaskJobExecutor(JobExecutor):
             If there is no worker that can begin anything for ``startup_timeout``.
         """
         self.check_open()
-        with self._waiting() as leave:
-            future = self.client.submit(fn, *args, pure=False, **kwargs)
-            (result,) = self._gathered(fn, [future], leave)
+        with self._waiting():
+            (result,) = self._gathered(fn, [self.client.submit(fn, *args, pure=False, **kwargs)])
         return result
 
     def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
         """What a function returns for each entry, as :meth:`run_function`, in order."""
         self.check_open()
-        with self._waiting() as leave:
-            return self._gathered(fn, self.client.map(fn, list(iterable), pure=False), leave)
+        with self._waiting():
+            return self._gathered(fn, self.client.map(fn, list(iterable), pure=False))
 
-    def _gathered(self, fn: Callable[..., T], futures: list[Any], leave: Leave) -> list[T]:
+    def _gathered(self, fn: Callable[..., T], futures: list[Any]) -> list[T]:
         from framefold.executor._dask.calls import gathered
 
         name = f"the function {getattr(fn, '__qualname__', None) or repr(fn)}"
-        results: list[T] = self.client.sync(gathered, self, name, futures, leave)
+        results: list[T] = self.client.sync(gathered, self, name, futures)
         return results
 
-    def _waiting(self) -> AbstractContextManager[Leave]:
+    def _waiting(self) -> AbstractContextManager[None]:
         """Waiting for workers within, perhaps in a task of one of them."""
         from framefold.executor._dask.within import on_leave
 

@@ -10,17 +10,13 @@ from distributed import Future
 from framefold.exceptions import WorkerError
 from framefold.executor._dask import messages
 from framefold.executor._dask.feed import ANSWER, POLL
-from framefold.executor._dask.work import Busy
-from framefold.executor._dask.workers import WorkerState, busy_with, have_begun
+from framefold.executor._dask.workers import WorkerState, have_begun
 
 if TYPE_CHECKING:
-    from framefold.executor._dask.within import Leave
     from framefold.executor.dask import DaskJobExecutor
 
 
-async def gathered(
-    executor: DaskJobExecutor, name: str, futures: list[Future], leave: Leave
-) -> list[Any]:
+async def gathered(executor: DaskJobExecutor, name: str, futures: list[Future]) -> list[Any]:
     """Wait for tasks, as runs do; on the event loop of the client.
 
     Parameters
@@ -31,8 +27,6 @@ async def gathered(
         Of the function, for messages.
     futures
         Of the tasks.
-    leave
-        Of the thread that waits for them.
 
     Raises
     ------
@@ -43,7 +37,7 @@ async def gathered(
     gathering = asyncio.ensure_future(executor.client.gather(futures, asynchronous=True))
     # What it raises when the futures are released is lost.
     gathering.add_done_callback(lambda done: done.cancelled() or done.exception())
-    begin = Begin(executor, name, futures, leave)
+    begin = Begin(executor, name, futures)
     try:
         while not (await asyncio.wait([gathering], timeout=POLL))[0]:
             await begin.check()
@@ -65,18 +59,13 @@ class Begin:
         Of the function or run that waits for them, for messages.
     futures
         Of the tasks.
-    leave
-        Of the thread that waits for them.
     """
 
-    def __init__(
-        self, executor: DaskJobExecutor, name: str, futures: list[Future], leave: Leave
-    ) -> None:
+    def __init__(self, executor: DaskJobExecutor, name: str, futures: list[Future]) -> None:
         self._executor = executor
         self._name = name
         self._futures = futures
-        self._leave = leave
-        #: How long it is since a worker could begin tasks, or was asked.
+        #: How long the whole cluster has run nothing.
         self._seconds = 0.0
 
     async def check(self) -> None:
@@ -95,26 +84,21 @@ class Begin:
                 workers, running = await client.nthreads(), await scheduler.ncores_running()
         except (OSError, TimeoutError) as error:
             raise messages.lost_scheduler(self._name, scheduler.address) from error
-        beside_tasks = self._leave.is_beside_tasks
-        self._seconds = 0.0 if running and not beside_tasks else self._seconds + POLL
+        self._seconds = 0.0 if running else self._seconds + POLL
         if self._seconds > self._executor._startup_timeout:
             keys = [future.key for future in self._futures if not future.done()]
             asked = (have_begun(client, keys, address) for address in workers)
             if keys and not any(await asyncio.gather(*asked)):
-                busy = [busy_with(client, "", address) for address in running]
-                if set(await asyncio.gather(*busy)) <= {Busy.WITH_TASKS}:
-                    raise self._no_worker(list(workers), list(running))
+                raise _no_worker(self._executor, self._name, list(workers))
             self._seconds = 0.0
 
-    def _no_worker(self, addresses: list[str], running: list[str]) -> WorkerError:
-        """Why no worker begins anything."""
-        executor, name, patience = self._executor, self._name, self._executor._startup_timeout
-        scheduler: Any = executor.client.scheduler
-        if running:
-            return messages.beside_tasks(name, running, patience)
-        if addresses:
-            workers = [WorkerState(address, 1, may_share=False) for address in addresses]
-            return messages.paused(name, workers, patience)
-        if executor._own is not None and (reason := executor._own.why_none) is not None:
-            return messages.not_started(reason)
-        return messages.no_worker(name, scheduler.address, patience)
+
+def _no_worker(executor: DaskJobExecutor, name: str, addresses: list[str]) -> WorkerError:
+    """Why no worker begins anything."""
+    scheduler: Any = executor.client.scheduler
+    if addresses:
+        workers = [WorkerState(address, 1, may_share=False) for address in addresses]
+        return messages.paused(name, workers, executor._startup_timeout)
+    if executor._own is not None and (reason := executor._own.why_none) is not None:
+        return messages.not_started(reason)
+    return messages.no_worker(name, scheduler.address, executor._startup_timeout)

@@ -113,13 +113,13 @@ class DaskCrew(TaskCrew):
     def _start(self) -> None:
         run = self._run
         self.executor.check_open()
-        wait_for_held(run.dataset, self.executor, runs.names(run), self.check, self._leave)
+        wait_for_held(run.dataset, self.executor, runs.names(run), self.check)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
             shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
         shipped = ShippedRun(uuid.uuid4().hex[:12], machine(), shipment)
         self.executor.check_open()
-        self._feed = Feed(self.executor, runs.names(run), shipped, self._tasks, self._leave)
+        self._feed = Feed(self.executor, runs.names(run), shipped, self._tasks)
         run.handed_out.sent(n_changes)
         active.add(self)
         self._call(self._feed.start)
@@ -152,11 +152,7 @@ class DaskCrew(TaskCrew):
 
 
 def wait_for_held(
-    dataset: DataSet,
-    executor: DaskJobExecutor,
-    names: str,
-    check: Callable[[], None],
-    leave: Leave,
+    dataset: DataSet, executor: DaskJobExecutor, names: str, check: Callable[[], None]
 ) -> None:
     """Wait for what the cluster computes for a data set: workers would wait for themselves.
 
@@ -176,7 +172,7 @@ def wait_for_held(
     if schedulers != {scheduler.address}:
         raise failures.held_elsewhere()
     # Dask's own function for that asks the default client, which may be another or none.
-    begin = Begin(executor, names, futures, leave)
+    begin = Begin(executor, names, futures)
     looked = time.monotonic()
     while not all(future.done() for future in futures):
         check()

@@ -40,7 +40,6 @@ from framefold.executor._tasks import ATTEMPTS
 from framefold.executor._wire import failures
 
 if TYPE_CHECKING:
-    from framefold.executor._dask.within import Leave
     from framefold.executor.dask import DaskJobExecutor
 
 #: How often to look for workers that came or went, in seconds.
@@ -65,20 +64,12 @@ class Feed:
         The run, as it is sent.
     tasks
         Of the run.
-    leave
-        Of the thread that asks for it.
     """
 
     def __init__(
-        self,
-        executor: DaskJobExecutor,
-        names: str,
-        shipped: ShippedRun,
-        tasks: ClusterTasks,
-        leave: Leave,
+        self, executor: DaskJobExecutor, names: str, shipped: ShippedRun, tasks: ClusterTasks
     ) -> None:
         self._executor = executor
-        self._leave_of_thread = leave
         self._client = client = executor.client
         self._number = shipped.number
         self._names = names
@@ -252,8 +243,6 @@ class Feed:
             self._had_worker_at = now
         elif there:
             pass  # they may go on
-        elif waiting := [each.address for each in self._workers.values() if each.has_none_free]:
-            raise messages.beside_tasks(self._names, waiting, patience)
         elif states and any(worker.is_stuck for worker in self._workers.values()):
             raise messages.stuck(self._names, list(self._workers.values()), patience)
         elif states and not self._was_usable and (waited or not self._are_awaited(own)):
@@ -318,9 +307,6 @@ class Feed:
         elif busy is Busy.STUCK:
             worker.is_stuck = True
             self._exclude(worker, "its threads are busy with what was cancelled")
-        elif busy is Busy.WITH_TASKS and self._leave_of_thread.is_beside_tasks:
-            worker.has_none_free = True
-            self._exclude(worker, "its threads are busy with tasks that may wait for the run")
         elif busy is Busy.WITH_RUN and worker.state is Participation.PREPARING and timeout:
             late = failures.took_too_long(worker.title, self._names, None, patience)
             self._tasks.fail(None, late)

@@ -37,17 +37,6 @@ def stuck(names: str, workers: list[WorkerState], seconds: float) -> WorkerError
     )
 
 
-def beside_tasks(names: str, addresses: list[str], seconds: float) -> WorkerError:
-    """For a thread that a task of each worker may wait for."""
-    return _not_free(
-        names,
-        seconds,
-        f"all threads of {_listed(addresses)} were busy with tasks, and other threads there "
-        f"wait for the cluster: if a task waits for such a thread, neither comes to an end. Ask "
-        f"for it in the task itself, whose worker then goes on, or have more workers",
-    )
-
-
 def paused(names: str, workers: list[WorkerState], seconds: float) -> WorkerError:
     """For a cluster whose workers begin no tasks, as they use much memory."""
     addresses = _listed([worker.address for worker in workers if worker.may_take_part])

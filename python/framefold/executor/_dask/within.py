@@ -26,10 +26,6 @@ class _Here(threading.local):
 
 _here = _Here()
 
-#: The scheduler that each thread of this process waits for that runs no task, without the main one:
-#: a task here may wait for such a thread in turn, which cannot make room for it.
-_beside_tasks: list[str] = []
-
 
 class Leave:
     """Lets the worker run other tasks while one of its own waits, as Dask does for `compute`.
@@ -44,29 +40,15 @@ class Leave:
     ----------
     client
         Of the cluster that is waited for.
-
-    Attributes
-    ----------
-    is_beside_tasks
-        Whether the thread has left no worker, and a task may wait for it.
     """
 
     def __init__(self, client: Client) -> None:
-        scheduler: Any = client.scheduler
-        self._address: str = scheduler.address
         self._absence = _absence(client)
-        on_main_thread = threading.current_thread() is threading.main_thread()
-        self.is_beside_tasks = self._absence is None and not on_main_thread
         if self._absence is not None:
             self._absence.waiting.add(self)
-        if self.is_beside_tasks:
-            _beside_tasks.append(self._address)
 
     def end(self) -> None:
         """Take a thread of the worker again, once one is free."""
-        if self.is_beside_tasks:
-            self.is_beside_tasks = False
-            _beside_tasks.remove(self._address)
         absence, self._absence = self._absence, None
         if absence is None:
             return
@@ -93,17 +75,11 @@ def _absence(client: Client) -> Absence | None:
     return _here.absence
 
 
-def has_none_free(worker: Any) -> bool:
-    """Whether all threads of a worker have tasks, which may wait for others that wait for it."""
-    state = worker.state
-    return worker.scheduler.address in _beside_tasks and len(state.executing) >= state.nthreads
-
-
 @contextmanager
-def on_leave(client: Client) -> Iterator[Leave]:
+def on_leave(client: Client) -> Iterator[None]:
     """Wait within, where the thread is perhaps one of the cluster's own."""
     leave = Leave(client)
     try:
-        yield leave
+        yield
     finally:
         leave.end()

@@ -33,7 +33,6 @@ from framefold.executor._dask.memory import (
     machine,
     open_buffer,
 )
-from framefold.executor._dask.within import has_none_free
 from framefold.executor._lifeline import end_fork, flush
 from framefold.executor._wire import failures, pickles, runs
 from framefold.executor._wire.pickles import Places
@@ -329,7 +328,6 @@ class Busy(Enum):
     NOT_WITH_RUN = "nothing for the run"
     WITH_RUN = "something for the run"
     STUCK = "nothing but what was cancelled and does not end"
-    WITH_TASKS = "nothing for the run, and tasks that may wait for it"
 
 
 async def stop(number: str, patience: float, dask_worker: Any) -> Busy:
@@ -355,9 +353,8 @@ def busy_with(number: str, dask_worker: Any) -> Busy:
     # Those that were cancelled keep their threads until they return.
     if sum(task.state == "cancelled" for task in state.executing) >= state.nthreads:
         return Busy.STUCK
-    if any(shipped.n_busy for shipped in _shipped(number)):
-        return Busy.WITH_RUN
-    return Busy.WITH_TASKS if has_none_free(dask_worker) else Busy.NOT_WITH_RUN
+    is_busy = any(shipped.n_busy for shipped in _shipped(number))
+    return Busy.WITH_RUN if is_busy else Busy.NOT_WITH_RUN
 
 
 def have_begun(keys: list[Any], dask_worker: Any) -> bool:

@@ -100,8 +100,6 @@ class WorkerState:
     reason: str = ""
     #: Whether that is what it is kept busy with.
     is_stuck: bool = False
-    #: Whether that is that its threads have tasks which may wait for the run.
-    has_none_free: bool = False
     run: Any = None
     #: Done when it leaves, is asked once more, or the run ends.
     gone: asyncio.Future[None] = field(
