@@ -132,15 +132,15 @@ def test_tuples_hold_whole_numbers(annotation):
 def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
     """Whatever other files a source names: it is compared, and not replaced."""
 
-    def opened(paths):
-        def open(path):
+    def opened(paths, at=path):
+        def open(_):
             source = FedSource(path, 0)
             source.paths = paths
             return source
 
         members = {"name": "named_paths", "extensions": (), "open": staticmethod(open)}
         ff.register_format(type("NamedPaths", (), members))
-        return ctx.load("named_paths", path)
+        return ctx.load("named_paths", at)
 
     ctx = ff.Context.make_with("inline")
     with pytest.raises(InvalidArgumentError, match=r"with paths='a\.bin', expected a list"):
@@ -154,3 +154,6 @@ def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
     path.write_bytes(path.read_bytes()[:-2] + b"\1\1")
     with pytest.raises(FileChangedError):
         ctx.run_udf(dataset, ff.SumUDF())
+    in_folder = opened([path], at=tmp_path)
+    assert (in_folder.paths, opened([], at=tmp_path).paths) == ([path], [tmp_path])
+    ctx.export_dataset(in_folder, tmp_path / "out.npy", format="npy")

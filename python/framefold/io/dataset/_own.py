@@ -240,7 +240,8 @@ class _Open:
                 f"list of paths"
             )
         paths = [Path(each) for each in given]
-        if path not in paths:
+        # Of a folder, they are what is in it, and other files may be, too.
+        if not paths or (path not in paths and not path.is_dir()):
             paths.insert(0, path)
         details = dict(getattr(source, "details", None) or {})
         return (

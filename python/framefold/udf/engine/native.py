@@ -56,7 +56,7 @@ def native_udf(
 def _refuse_own_methods(udf: UDF) -> None:
     processing = PROCESS_METHODS.values()
     for name in vars(udf):
-        if name in processing or callable(getattr(type(udf), name, None)):
+        if name in processing or callable(getattr(UDF, name, None)):
             cls = type(udf).__name__
             raise UnsupportedError(
                 f"{cls}.{name} is set on the object, but compiled code does the work of {cls} and "
