@@ -129,6 +129,16 @@ def test_tuples_hold_whole_numbers(annotation):
         ff.register_format(Tuples)
 
 
+@pytest.mark.parametrize("name", ["db://host/scan?id=1", "scan[3", "scan*"])
+def test_what_is_opened_may_be_no_file(path, name):
+    def open(given):
+        return FedSource(path, 0)
+
+    members = {"name": "no_files", "extensions": (), "open": staticmethod(open)}
+    ff.register_format(type("NoFiles", (), members))
+    assert ff.Context.make_with("inline").load("no_files", name).shape == SHAPE
+
+
 def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
     """Whatever other files a source names: it is compared, and not replaced."""
 

@@ -85,6 +85,21 @@ def test_shuffled_elements_of_zarr(tmp_path, size):
     assert np.array_equal(read(ff.Context().open(path)), array)
 
 
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs")
+def test_shuffled_elements_of_zarr_3(tmp_path):
+    from zarr.codecs import numcodecs
+
+    array = values((2, 8, 16), "<u2")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=array, zarr_format=3, compressors=[numcodecs.Shuffle()])
+    description = path / "zarr.json"
+    about = json.loads(description.read_text())
+    about["codecs"][-1]["configuration"] = {}  # then they have the size of the dtype
+    description.write_text(json.dumps(about))
+    assert np.array_equal(zarr.open(path)[:], array)
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
 def test_descriptions_of_tifffile_with_what_json_has_no_words_for(tmp_path):
     data = values((2, 3, 40, 50), "u2")
     for truncate in (False, True):

@@ -123,13 +123,16 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 }
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    // Of a format that makes no stack, a pattern is refused as a list is.
-    let stands_for_files = |path: &Path| can_be_many(format) || !path.is_dir();
     let open = || {
-        let told = !options.files.is_empty() || is_store(format, path);
-        let found = match !told && stands_for_files(path) {
-            true => files::expand(path, format.extensions)?,
-            false => None,
+        let found = if !options.files.is_empty() || is_store(format, path) {
+            None
+        } else if can_be_many(format) {
+            files::expand(path, format.extensions)?
+        } else if path.is_dir() {
+            None
+        } else {
+            // A pattern of files is refused as a list of them is; what matches none may be a name.
+            files::expand(path, format.extensions).ok().flatten()
         };
         match found {
             Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),

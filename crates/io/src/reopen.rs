@@ -82,7 +82,9 @@ fn check_chunks(dataset: &Dataset, were: &[FileStamp], may_grow: bool) -> Result
 fn compare_chunks(folder: &Path, was: &FileStamp, now: &FileStamp, may_grow: bool) -> Result<()> {
     let system = |stamp: &FileStamp| stamp.place.map(|place| place.system);
     let here = system(was).is_some() && system(was) == system(now);
-    let pair = if here { was.tail.zip(now.tail) } else { was.head.zip(now.head) };
+    // Earlier versions noted seconds alone.
+    let exact = if here { was.tail.zip(now.tail) } else { None };
+    let pair = exact.or_else(|| was.head.zip(now.head));
     let Some((known, found)) = pair else { return Ok(()) };
     let grown = may_grow && now.len > was.len;
     if grown || (now.len, found) == (was.len, known) {
@@ -179,4 +181,29 @@ fn unpack(bytes: &[u8]) -> Option<FileStamp> {
         tail: (flags & 8 != 0).then(|| u64::from_le_bytes(*tail)),
         has_chunks: flags & OF_CHUNKS != 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::FilePlace;
+
+    #[test]
+    fn chunks_are_compared_with_stamps_of_seconds_alone() {
+        let place = FilePlace { system: 1, device: 2, inode: 3 };
+        let now = FileStamp {
+            len: 4,
+            modified_ns: None,
+            place: Some(place),
+            seen_ns: 0,
+            head: Some(5),
+            tail: Some(6),
+            has_chunks: true,
+        };
+        let compare = |was: FileStamp| compare_chunks(Path::new("a.zarr"), &was, &now, false);
+        let earlier = FileStamp { tail: None, ..now };
+        assert!(compare(now).is_ok() && compare(earlier).is_ok());
+        assert!(compare(FileStamp { tail: Some(7), ..now }).is_err());
+        assert!(compare(FileStamp { head: Some(7), ..earlier }).is_err());
+    }
 }

@@ -25,7 +25,7 @@ const RINGS_SHARE: u64 = 8;
 const STATISTICS_SHARE: u64 = 16;
 /// Bytes of the moments of a whole frame.
 const MOMENTS_BYTES: u64 = 24;
-/// Bytes that can be read in the time of an answer: half of the planes of a cube are not to take more,
+/// Bytes that can be read in the time of an answer: half of the planes of a cube of integers are not to take more,
 /// unless blocks are this large anyway.
 const QUICK_BYTES: u64 = 128 << 20;
 const USUAL_BLOCK: usize = 8;

@@ -36,8 +36,22 @@ pub(crate) struct Recipe {
     planes: Vec<(usize, [f64; 3])>,
     /// How far the weights of pixels are from what their cells count, squared and added up.
     pub(crate) residual: f64,
+    /// Cells whose pixels differ in weight, in order.
+    cut: Vec<usize>,
+}
+
+impl Recipe {
     /// Whether there are cells whose pixels differ in weight.
-    cuts: bool,
+    pub(crate) fn cuts(&self) -> bool {
+        !self.cut.is_empty()
+    }
+
+    /// The part that cells make whose pixels count alike.
+    pub(crate) fn uncut(&self) -> Recipe {
+        let uncut = |(cell, _): &&(usize, [f64; 3])| self.cut.binary_search(cell).is_err();
+        let planes = self.planes.iter().filter(uncut).copied().collect();
+        Recipe { planes, cut: Vec::new(), ..*self }
+    }
 }
 
 /// Positions that are summed at a time: sums stay in the cache.
@@ -128,7 +142,8 @@ impl Cube {
         }
         let residual = cells.iter().zip(&self.binning.sizes);
         let residual = residual.map(|(cell, &size)| cell.spread() * f64::from(size)).sum();
-        let cuts = cells.iter().any(|cell| !cell.is_uniform());
+        let cut = cells.iter().enumerate().filter(|(_, cell)| !cell.is_uniform());
+        let cut = cut.map(|(cell, _)| cell).collect();
         let means: Vec<f64> = cells.iter().map(Weighed::mean).collect();
         // Where most cells count alike, it is less work to take the others away from all.
         let alike = |value: f64| means.iter().filter(|mean| **mean == value).count();
@@ -154,18 +169,18 @@ impl Cube {
             }
         }
         let planes = of_cells.into_iter().enumerate().filter(|(_, factors)| *factors != [0.0; 3]);
-        Ok(Recipe { base, planes: planes.collect(), residual, cuts })
+        Ok(Recipe { base, planes: planes.collect(), residual, cut })
     }
 
     /// Whether a detector made this way is exact.
     pub(crate) fn is_exact(&self, recipe: &Recipe, moments: bool) -> bool {
         if moments {
             // Where in its cell a pixel lies is not known.
-            return !recipe.cuts && recipe.planes.is_empty();
+            return !recipe.cuts() && recipe.planes.is_empty();
         }
         let whole = recipe.planes.iter().all(|(_, factors)| is_whole(factors[0]));
         let integers = self.integers && whole && self.fits_integers(recipe);
-        !recipe.cuts && (recipe.planes.is_empty() || integers)
+        !recipe.cuts() && (recipe.planes.is_empty() || integers)
     }
 
     /// Whether sums of planes, times whole factors, fit integers of 64 bits.

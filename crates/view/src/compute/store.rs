@@ -65,7 +65,8 @@ impl Store {
         Ok(None)
     }
 
-    /// What a detector that is made of cells sees; `None` if pixels beside it in its cells are not finite.
+    /// What a detector that is made of cells sees; `None` if pixels that are not finite are in cells that it cuts, and in
+    /// no other cells of it.
     fn seen_by(
         &self,
         cube: &Cube,
@@ -74,22 +75,26 @@ impl Store {
         grid: &Grid,
     ) -> Result<Option<Seen>> {
         let positions = grid.first..grid.first + grid.len();
-        let mut values = cube.seen(recipe, width, positions.clone(), &self.whole)?;
-        let mut n_missing = 0;
-        for missing in &self.missing {
-            let here = missing.start.max(positions.start)..missing.end.min(positions.end);
-            if !here.is_empty() {
-                let place =
-                    (here.start - positions.start) * width..(here.end - positions.start) * width;
-                n_missing += place.len();
-                values[place].fill(f64::NAN);
+        let see = |recipe: &Recipe| -> Result<Vec<f64>> {
+            let mut values = cube.seen(recipe, width, positions.clone(), &self.whole)?;
+            for missing in &self.missing {
+                let here = missing.start.max(positions.start)..missing.end.min(positions.end);
+                if !here.is_empty() {
+                    let first = (here.start - positions.start) * width;
+                    values[first..first + here.len() * width].fill(f64::NAN);
+                }
+            }
+            Ok(values)
+        };
+        let values = see(recipe)?;
+        if recipe.cuts() && values.iter().any(|value| !value.is_finite()) {
+            let uncut = see(&recipe.uncut())?;
+            let mut both = values.iter().zip(uncut);
+            if both.any(|(value, uncut)| !value.is_finite() && uncut.is_finite()) {
+                return Ok(None);
             }
         }
         let exact = cube.is_exact(recipe, width > 1);
-        let n_odd = values.iter().filter(|value| !value.is_finite()).count();
-        if !exact && n_odd > n_missing {
-            return Ok(None);
-        }
         let label = if exact { "exact".to_owned() } else { cube.binning.label.clone() };
         let (rows, columns, stride) = (grid.rows, grid.columns, Stride::ONE);
         Ok(Some(Seen { raw: Raw { values, width, rows, columns, stride }, exact, label }))

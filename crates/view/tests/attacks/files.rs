@@ -116,7 +116,6 @@ fn a_folder_is_gone_through_by_numbers() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn too_many_are_refused_before_they_are_opened() {
     let bench = with_root();
@@ -139,6 +138,7 @@ fn too_many_are_refused_before_they_are_opened() {
     drop(others);
 }
 
+#[cfg(unix)]
 #[test]
 fn links_that_lead_out() {
     use std::os::unix::fs::symlink;

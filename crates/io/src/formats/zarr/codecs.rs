@@ -61,7 +61,8 @@ pub(super) fn chain(
         }
     }
     for codec in of_bytes.iter().skip(1) {
-        filters.push(self::of_bytes(&name(codec), &codec["configuration"], elements.dtype.size())?);
+        let (name, options) = (name(codec), &codec["configuration"]);
+        filters.push(self::of_bytes(&name, options, elements.dtype.size(), dtype.size())?);
     }
     Ok((stored, axes, filters))
 }
@@ -157,11 +158,17 @@ pub(super) fn of_elements(
     }
 }
 
-/// The filter that a codec of that name is, which makes bytes of bytes.
+/// The filter that a codec of that name is, which makes bytes of bytes: of elements of `size` bytes, and
+/// of `shuffled` bytes where `shuffle` names no number.
 ///
 /// # Errors
 /// `Unsupported` that names it.
-pub(super) fn of_bytes(name: &str, options: &Value, size: usize) -> Result<Filter> {
+pub(super) fn of_bytes(
+    name: &str,
+    options: &Value,
+    size: usize,
+    shuffled: usize,
+) -> Result<Filter> {
     let number = |key: &str| options[key].as_u64().and_then(|n| usize::try_from(n).ok());
     Ok(match name.strip_prefix("numcodecs.").unwrap_or(name) {
         "zlib" => Filter::Deflate,
@@ -173,7 +180,7 @@ pub(super) fn of_bytes(name: &str, options: &Value, size: usize) -> Result<Filte
         "lzma" => Filter::Lzma(lzma(options)?),
         "crc32c" => Filter::Crc32c,
         // 0 leaves bytes where they are, as 1 does.
-        "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(4) },
+        "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(shuffled) },
         "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
         other => return Err(unknown("codec", other)),
     })

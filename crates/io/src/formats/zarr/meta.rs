@@ -9,6 +9,8 @@ use serde_json::Value;
 /// The files that describe an array, by the version of the format.
 const VERSION_2: &str = ".zarray";
 const VERSION_3: &str = "zarr.json";
+/// Bytes of an element that version 2's `shuffle` takes apart where it names no number.
+const SHUFFLED: usize = 4;
 /// What version 3 has to say about an array. What else there is may change what pixels are, unless it
 /// says that it need not be understood.
 const FIELDS: [&str; 11] = [
@@ -97,7 +99,10 @@ impl Meta {
             let name = filter["id"].as_str().unwrap_or_default();
             match codecs::of_elements(name, filter, elements)? {
                 Some(found) => filters.extend(found.step(&mut elements)),
-                None => filters.push(codecs::of_bytes(name, filter, elements.dtype.size())?),
+                None => {
+                    let size = elements.dtype.size();
+                    filters.push(codecs::of_bytes(name, filter, size, SHUFFLED)?);
+                }
             }
         }
         let separator = meta["dimension_separator"].as_str().unwrap_or(".");
