@@ -279,6 +279,15 @@ QUOTIENTS = (
     "q, r = np.divmod(self.params.q, 0.1); x[:] = q + r",
     "f = frame.copy(); f //= 2; x[:] = f[1]; np.floor_divide(frame[0], 2, f[0])",
     "z = np.array(1.0); x[0] = z // 0.1; z //= 0.1; x[1] = z[()]",
+    # Of expressions, Numba computes those once that it takes to be used once.
+    "q, r = np.divmod(frame[1] + 0.5, frame[0] * 0.3); x[:] = q + 100 * r",
+    "f = frame[0].astype(np.float32) / np.float32(3); x[:] = np.divmod(frame[1], f)[0]",
+    "f = frame[0].astype(np.float32) / np.float32(3); x[:] = np.divmod(f, frame[1] % 3 + 1)[1]",
+    # Outputs are written when both are computed.
+    "a = frame[0] * 0.7; np.divmod(a, 0.3, x, a); x += 100 * a",
+    "a = frame[0] * 0.7; q = a.copy(); np.divmod(2.0, a[:6], q[1:], a[1:]); x[:] = q + 100 * a",
+    "x[0] = np.floor_divide(np.array(5), np.float32(2)) + np.divmod(np.array(5), np.float32(3))[1]",
+    "f = np.full(3, 2.5, 'f4'); f //= np.array(2); x[0] = f[0]",
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numba.core import ir
 from numba.np.numpy_support import as_dtype
 
-from framefold.compilation._instead import floor_quotient
+from framefold.compilation._instead import both_quotients, floor_quotient
 from framefold.compilation._readonly import KeepReadOnly
 
 nt: Any = numba.types
@@ -112,7 +112,8 @@ class Arithmetic(KeepReadOnly):
         if value.fn is operator.floordiv and any(map(_is_item, kinds)):
             arrays = [each for each in map(array_of, kinds) if each]
             if any(map(is_float, kinds)) and all(map(_is_item, arrays)):
-                return self._quotient((value.lhs, value.rhs), kinds, new, value.loc)
+                operands = (value.lhs, value.rhs)
+                return self._quotient(floor_quotient, operands, kinds, new, value.loc)
         wide = in_double(value.fn, kinds)
         if not any(wide):
             return None
@@ -136,6 +137,8 @@ class Arithmetic(KeepReadOnly):
         value, names = statement.value, ("a", "b", "out", "other")
         if not isinstance(called, np.ufunc) or called.nin != 2:
             return made
+        if called in QUOTIENTS and any(map(is_float, kinds)):
+            return made  # of which those below take care
         wide = in_double(called, kinds[:2])
         if not any(wide):
             return made
@@ -184,16 +187,23 @@ class Arithmetic(KeepReadOnly):
         a, b, *outs = made.args if made else self._given(state, value, names, new).values()
         if called is operator.ifloordiv and array_of(kinds[0]):
             outs = [a]
-        quotient = self._quotient((a, b), kinds, new, loc)
+        function = both_quotients if called is np.divmod else floor_quotient
+        made = self._quotient(function, (a, b), kinds, new, loc)
+        if not outs:
+            return made
         if called is not np.divmod:
-            return self._copied(quotient, outs[0], new, loc) if outs else quotient
-        remainder = new(ir.Global("remainder", np.remainder, loc))
-        rest = new(ir.Expr.call(remainder, (a, b, *outs[1:]), (), loc))
-        first = self._copied(quotient, outs[0], new, loc) if outs else quotient
-        return ir.Expr.build_tuple([new(first), rest], loc)
+            return self._copied(made, outs[0], new, loc)
+        # Both are there before the first is written, as outputs may be parts of operands.
+        both = new(made)
+        parts = [new(ir.Expr.static_getitem(both, index, None, loc)) for index in range(2)]
+        for index, out in enumerate(outs):
+            parts[index] = new(self._copied(parts[index], out, new, loc))
+        return ir.Expr.build_tuple(parts, loc)
 
-    def _quotient(self, operands: Any, kinds: Any, new: Callable[[Any], Any], loc: Any) -> Any:
-        function = new(ir.Global("floor_quotient", floor_quotient, loc))
+    def _quotient(
+        self, function: Any, operands: Any, kinds: Any, new: Callable[[Any], Any], loc: Any
+    ) -> Any:
+        """A call of a function of the operands, whose types are ``kinds``."""
         # Of arrays without axes, it would be what it is called in the place of.
         numbers = [
             new(ir.Expr.getitem(each, new(ir.Expr.build_tuple((), loc)), loc))
@@ -201,9 +211,11 @@ class Arithmetic(KeepReadOnly):
             else each
             for each, kind in zip(operands, kinds, strict=False)
         ]
-        return ir.Expr.call(function, tuple(numbers), (), loc)
+        numbers = self._as_floats(numbers, in_double(operator.floordiv, kinds[:2]), new)
+        name = new(ir.Global(function.__name__, function, loc))
+        return ir.Expr.call(name, tuple(numbers), (), loc)
 
     def _copied(self, value: Any, out: Any, new: Callable[[Any], Any], loc: Any) -> Any:
         """A value that is written into an output, as functions of NumPy's write into theirs."""
-        function = new(ir.Global("positive", np.positive, loc))
-        return ir.Expr.call(function, (new(value), out), (), loc)
+        value = value if isinstance(value, ir.Var) else new(value)
+        return ir.Expr.call(new(ir.Global("positive", np.positive, loc)), (value, out), (), loc)

@@ -33,6 +33,7 @@ from framefold.compilation._instead import (
     REPLACED,
     WITH_OUTPUT,
     floats,
+    floor_quotient,
     inside,
     nan_if_any,
     square,
@@ -290,11 +291,11 @@ class CheckArrays(Arithmetic):
             given = [value.rhs, value.lhs]
             kinds = [state.typemap[each.name] for each in given]
             rhs, lhs = self._fitting(state, given, kinds, 1, new)
-            (rhs,) = self._as_floats((rhs,), in_double(value.fn, kinds), new)
             if value.fn is operator.ifloordiv and array_of(kinds[1]) and any(map(is_float, kinds)):
-                quotient = self._quotient((lhs, rhs), kinds[::-1], new, loc)
-                made = self._copied(quotient, lhs, new, loc)
-            elif rhs is not value.rhs:
+                quotient = self._quotient(floor_quotient, (lhs, rhs), kinds[::-1], new, loc)
+                return ir.Assign(self._copied(quotient, lhs, new, loc), statement.target, loc)
+            (rhs,) = self._as_floats((rhs,), in_double(value.fn, kinds), new)
+            if rhs is not value.rhs:
                 made = ir.Expr.inplace_binop(value.fn, value.immutable_fn, lhs, rhs, loc)
         elif value.op == "binop":
             made = self._binop(state, value, new)

@@ -50,6 +50,12 @@ def floor_quotient(a: Any, b: Any) -> Any:
     return a // b
 
 
+@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+def both_quotients(a: Any, b: Any) -> Any:
+    """The same, and its remainder."""
+    return a // b, np.remainder(a, b)
+
+
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def floats(array: Any) -> Any:
     """Integers as floating-point numbers."""
