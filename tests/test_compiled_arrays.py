@@ -372,6 +372,9 @@ def test_clip_with_arrays_as_bounds(ctx):
             x[4] = np.clip(some, some[::-1], 2)[2] + np.clip(some, a_max=some[:1], a_min=3)[2]
             np.clip(low[:1] * 1.0, low * 1.0, 50, self.task_data.image)
             x[5] = self.task_data.image[5, 5]
+            # Of tuples, and of expressions as operands.
+            row = np.clip(some * 1.5, some - 0.5, (2.5, 99.0, 1.0))
+            x[6] = row[0] + 10 * row[2] + np.clip(some[:1] * 1.0, (9.0, 9.0), 50).size
 
     both(ctx, DATA, Clipped, params=lambda: {"low": DATA[0, 0] + 3})
 

@@ -354,7 +354,7 @@ class CheckArrays(Arithmetic):
         function, bounds = METHODS.get(called, called), kinds[1:3]
         if function is not np.clip or not array_of(kinds[0]):
             return None
-        arrays = any(map(array_of, bounds))
+        arrays = any(array_of(each) or isinstance(each, nt.BaseTuple | nt.List) for each in bounds)
         rounded = not is_float(kinds[0]) and any(map(is_float, bounds))
         if not arrays and not rounded:
             return None
@@ -368,15 +368,18 @@ class CheckArrays(Arithmetic):
         made = None
         for at, limit in enumerate((np.maximum, np.minimum)):
             bound = given.get(BY_OUTPUT[np.clip][1 + at])
-            if not array_of(bounds[at]) and not isinstance(bounds[at], nt.Number):
+            if isinstance(bounds[at], nt.NoneType | nt.Omitted):
                 continue
             value = new(made) if made else given["a"]
-            if array_of(bounds[at]):
-                name, operands = new(ir.Global(limit.__name__, limit, loc)), (value, bound)
-            else:
+            if isinstance(bounds[at], nt.Number):
                 none = new(ir.Const(None, loc))
                 both = (none, bound) if at else (bound, none)
                 name, operands = new(ir.Global("clip", np.clip, loc)), (value, *both)
+            else:
+                if not array_of(bounds[at]):
+                    name = new(ir.Global("asarray", np.asarray, loc))
+                    bound = new(ir.Expr.call(name, (bound,), (), loc))
+                name, operands = new(ir.Global(limit.__name__, limit, loc)), (value, bound)
             made = ir.Expr.call(name, operands, (), loc)
         if len(kinds) < 4 or not array_of(kinds[3]):
             return made
