@@ -218,6 +218,11 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
 
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+#: What Numba says where a name, or what a function returns, would have arrays of two dtypes.
+_TWO_DTYPES = re.compile(
+    r"(?:Cannot unify|No conversion from) (?:readonly )?array\((\w+),[^\n]*? "
+    r"(?:and|to) (?:readonly )?array\((\w+),"
+)
 
 
 def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
@@ -244,6 +249,7 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     reason = " ".join(said[:6]) or type(error).__name__
     if len(reason) > 600:
         reason = reason[:600] + " …"
+    reason += _of_two_precisions(text)
     line = f"\n    {place[2]}" if place[2] else ""
     made = UDFError(
         f"{udf}.{function.__name__} cannot be compiled: line {place[1]} of {place[0]}: "
@@ -251,6 +257,18 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     )
     made.add_note("leave out @ff.compiled to run it in the interpreter")
     return made
+
+
+def _of_two_precisions(text: str) -> str:
+    """What to do where a name would have arrays of single and of double precision; else nothing."""
+    found = _TWO_DTYPES.search(text)
+    for low, high in (("float32", "float64"), ("complex64", "complex128")):
+        if found is not None and {low, high} == set(found.groups()):
+            return (
+                f"; convert what is {high}, as in (a * b).astype(np.{low}): of {low} and integers "
+                f"of 32 or 64 bits it is {high}, as in NumPy"
+            )
+    return ""
 
 
 def _why(error: Exception) -> str:
