@@ -308,6 +308,9 @@ SINGLE = (
     "f = frame.astype(np.float32) / np.float32(3); x[:] = (frame - f)[2]",
     "f = frame[0].astype(np.float32); f -= frame[1] + 2**30; x[:] = np.maximum(f, np.arange(7))",
     "f = frame.astype(np.complex64) * np.float32(0.1); x[:] = (f * frame).real[1]",
+    "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.outer(b=i, a=f)[0]",
+    "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:6] = np.kron(f, i)[:6]",
+    "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.cross(i, f)",
 )
 PYTHON_NUMBERS = (
     "u = frame[0].astype(np.uint8); x[0] = int(u[0]) - int(u[1]); x[1] = int(np.uint32(3)) - 4",

@@ -23,6 +23,8 @@ nt: Any = numba.types
 
 #: Quotients that are rounded down, as functions.
 QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
+#: Products of arrays, which are no ufuncs.
+PRODUCTS = (np.outer, np.kron, np.cross)
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
 
@@ -105,6 +107,18 @@ class Arithmetic(KeepReadOnly):
                 given.append(new(item))
         return dict(zip(names, given, strict=False)) | dict(call.kws)
 
+    def _called_as(
+        self, call: Any, function: Any, given: dict[str, Any], new: Callable[[Any], Any]
+    ) -> Any:
+        """A call of a function with other arguments, of which as many are given by name.
+
+        Of the same types, Numba finds what it compiled for the call that there was.
+        """
+        name = new(ir.Global(function.__name__, function, call.loc))
+        n_by_place = len(given) - len(call.kws)
+        by_place = tuple(given.values())[:n_by_place]
+        return ir.Expr.call(name, by_place, tuple(given.items())[n_by_place:], call.loc)
+
     def _binop(self, state: Any, value: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of an operator; None if it stays as it is."""
         kinds = [state.typemap[each.name] for each in (value.lhs, value.rhs)]
@@ -135,6 +149,12 @@ class Arithmetic(KeepReadOnly):
         """What to call in the place of a function of two operands, or of ``made``."""
         called, kinds = self._call(state, statement)
         value, names = statement.value, ("a", "b", "out", "other")
+        if called in PRODUCTS and made is None and any(in_double(called, kinds[:2])):
+            named = self._given(state, value, names[:3], new)
+            # Both, as np.kron takes the dtype of the first.
+            operands = (named["a"], named["b"])
+            named["a"], named["b"] = self._as_floats(operands, [True, True], new)
+            return self._called_as(value, called, named, new)
         if not isinstance(called, np.ufunc) or called.nin != 2:
             return made
         if called in QUOTIENTS and any(map(is_float, kinds)):

@@ -430,18 +430,6 @@ class CheckArrays(Arithmetic):
                 given[name] = new(ir.Expr.call(called, (given["out"], given[name]), (), loc))
         return self._called_as(value, function, given, new)
 
-    def _called_as(
-        self, call: Any, function: Any, given: dict[str, Any], new: Callable[[Any], Any]
-    ) -> Any:
-        """A call of a function with other arguments, of which as many are given by name.
-
-        Of the same types, Numba finds what it compiled for the call that there was.
-        """
-        name = new(ir.Global(function.__name__, function, call.loc))
-        n_by_place = len(given) - len(call.kws)
-        by_place = tuple(given.values())[:n_by_place]
-        return ir.Expr.call(name, by_place, tuple(given.items())[n_by_place:], call.loc)
-
     def _call_with_output(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call in the place of a function that is given an output."""
         value, loc = statement.value, statement.loc
