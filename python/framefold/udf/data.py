@@ -180,7 +180,7 @@ def declare(data: UDFData, buffers: Mapping[str, BufferDeclaration], **place: An
 
 
 def declarations_of(data: UDFData) -> Mapping[str, BufferDeclaration]:
-    """The declared buffers that :func:`declare` told ``data`` of."""
+    """The buffers that :func:`declare` set for ``data``."""
     declared: Mapping[str, BufferDeclaration] = _declared(data)
     return declared
 
