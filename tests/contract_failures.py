@@ -104,12 +104,19 @@ class ToldError(Exception):
         self.where = where
 
 
+class NotedError(ToldError):
+    """Takes no notes."""
+
+    __notes__ = 7
+
+
 #: Called where they are raised: not all of them can be sent as they are.
 TELLING = [
     lambda: ToldError("found nothing", where=3),
     lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
     lambda: FileNotFoundError(2, "nothing there", "dark.npy"),
     lambda: LimitError("too much"),
+    lambda: NotedError("no list of notes", where=2),
     lambda: ExceptionGroup("several", [ToldError("one", where=1), KeyError("two")]),
 ]
 

@@ -155,7 +155,9 @@ def test_taken_alone_wrapped_and_from_sparse_data():
     for part in ctx.run_udf_iter(dataset=dataset, udf=[Sums()]):
         last = part.buffers[0]
     check(last)
-    assert ff.check_udf(Sums(), dataset)
+    report = ff.check_udf(Sums(), dataset)
+    assert report
+    assert report.udf == "sums_in_c"
     of_udf = ctx.run_udf(dataset=dataset, udf=[Sums(), InPercent(Sums())])
     assert [result["of_frames"].about.udf for result in of_udf] == ["sums_in_c", "InPercent"]
     percent = of_udf[1]

@@ -39,7 +39,7 @@ class UDFReport:
     Attributes
     ----------
     udf : str
-        The name of its class.
+        The name of its class, or that of a compiled function.
     sample : str
         What it ran over.
     runs : int

@@ -54,7 +54,7 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
             f"dataset is {dataset!r}; use the result of Context.open or Context.load"
         )
     frames = whole("frames", frames, least=1)
-    name = type(udf).__name__
+    name = udf._shown_name
     sample = Sample(udf, dataset, frames)
     try:
         try:

@@ -14,6 +14,7 @@ from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from framefold.common._notes import notes_of
 from framefold.exceptions import EngineError, FramefoldError
 
 __all__ = ["shorten", "shortened", "without_own_lines"]
@@ -98,8 +99,7 @@ def _is_for_users(error: BaseException) -> bool:
         return True
     if type(error).__module__ == "framefold.warnings":
         return True
-    notes = getattr(error, "__notes__", ())
-    return any(isinstance(note, str) and note.startswith(_NOTE) for note in notes)
+    return any(note.startswith(_NOTE) for note in notes_of(error))
 
 
 def _is_own(traceback: TracebackType) -> bool:

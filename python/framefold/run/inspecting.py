@@ -59,7 +59,7 @@ class UDFRunner:
                 decl.use,
                 dataset_shape=dataset.shape,
                 roi=None if mask is None else mask.reshape(-1),
-                about=About(type(udf).__name__, name, decl.unit, decl.vector, dataset.axes),
+                about=About(udf._shown_name, name, decl.unit, decl.vector, dataset.axes),
             )
             for name, decl in buffers.items()
         }

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from framefold.common._notes import add_note
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.run.plan import Run, checked_udfs
 from framefold.run.results import UDFResultDict, UDFResults, UDFResultTuple
@@ -154,7 +155,7 @@ class Passes:
             if isinstance(error, KeyboardInterrupt) and isinstance(results, UDFResults):
                 error.results = _SoFar(self, results)  # type: ignore[attr-defined]
             elif isinstance(error, Exception):
-                error.add_note(f"in pass {number + 1} of {len(self)} over the data")
+                add_note(error, f"in pass {number + 1} of {len(self)} over the data")
             raise
         finally:
             for udf in own:
@@ -183,7 +184,7 @@ class Passes:
         try:
             return reference.value(result[reference.name])
         except Exception as error:
-            error.add_note(f"while the value of {reference!r} was made")
+            add_note(error, f"while the value of {reference!r} was made")
             raise
 
     def _check_names(self, udfs: Sequence[UDF], run: Run) -> None:

@@ -399,7 +399,7 @@ class Run:
         bridge = self.own_bridges[number]
         if bridge is None:
             raise UnsupportedError(
-                f"{type(self.udfs[number]).__name__} runs on a native kernel, whose parameters are "
+                f"{self.udfs[number]._shown_name} runs on a native kernel, whose parameters are "
                 f"fixed when the run begins; start another run"
             )
         return bridge.udf

@@ -10,6 +10,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from framefold.common._notes import add_note, notes_of
 from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
 from framefold.run.plan import Run
@@ -155,8 +156,8 @@ class ResultGenerator(Iterator[UDFResults]):
         except BaseException as error:
             out.close()
             if out.is_left:
-                error.add_note(
-                    "what is written stays; the same call with resume=True goes on there"
+                add_note(
+                    error, "what is written stays; the same call with resume=True goes on there"
                 )
             raise
         return results
@@ -323,6 +324,6 @@ def closed_elsewhere(what: str) -> UDFRunCancelled:
 def not_the_end(error: Exception) -> RuntimeError:
     """What is raised in place of an exception of user code that would end a loop over results."""
     raised = RuntimeError(f"a function raised {type(error).__name__}")
-    for note in getattr(error, "__notes__", ()):
+    for note in notes_of(error):
         raised.add_note(note)
     return raised

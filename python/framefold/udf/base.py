@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._notes import add_note
 from framefold.common.buffers import (
     ArrayWithMask,
     AuxBufferWrapper,
@@ -161,10 +162,11 @@ class UDF(BackendConstants):
         try:
             return cls(**kwargs)
         except TypeError as error:
-            error.add_note(
+            add_note(
+                error,
                 f"framefold makes a clean copy of {cls.__name__} by calling it with the "
                 f"parameters that its constructor passed to UDF.__init__ "
-                f"({', '.join(kwargs) or 'none'}); the constructor must accept exactly these"
+                f"({', '.join(kwargs) or 'none'}); the constructor must accept exactly these",
             )
             raise
 

@@ -8,9 +8,10 @@ differs between versions: the device is asked whether it still works.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from framefold.common._notes import notes_of
 from framefold.common._telling import tell
 from framefold.exceptions import DeviceError, FramefoldError, LimitError
 from framefold.utils import devices as system
@@ -172,8 +173,7 @@ def _of_cuda(error: BaseException) -> bool:
 
 
 def _with_notes(clear: Exception, error: BaseException) -> Exception:
-    notes: Iterable[str] = getattr(error, "__notes__", ())
-    for note in notes:
+    for note in notes_of(error):
         clear.add_note(note)
     return clear
 

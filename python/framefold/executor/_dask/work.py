@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._notes import add_note
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask import devices as dask_devices
 from framefold.executor._dask.memory import (
@@ -188,7 +189,7 @@ class ShippedRun:
                 return Answer(refusal=str(exception))
             except BaseException as exception:
                 note = "raised while framefold prepared a run on a Dask worker"
-                failures.add_note(exception, note)
+                add_note(exception, note)
                 return Answer(failure=(None, _packed(exception)))
             self._run = run
         if self._other_plan is not None:

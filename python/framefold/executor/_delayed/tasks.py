@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common import _memory
+from framefold.common._notes import add_note
 from framefold.common.buffers import BufferWrapper, OverScan
 from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
@@ -279,5 +280,5 @@ def noting(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(f"raised while framefold ran {what}")
+        add_note(error, f"raised while framefold ran {what}")
         raise

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from framefold import _engine
+from framefold.common._notes import add_note
 from framefold.executor._lifeline import end_fork, end_with, flush
 from framefold.executor._processes.channels import GIVEN_PATH, Channel, connect
 from framefold.executor._processes.slots import Slots
@@ -172,7 +173,7 @@ class Server:
         try:
             pickle.loads(function)()
         except BaseException as exception:
-            failures.add_note(exception, "raised by early_setup in a worker process")
+            add_note(exception, "raised by early_setup in a worker process")
             self._broken = failures.pack(exception)
 
     def _plan(self, number: int, collects: bool, pickled: Any, descriptors: list[int]) -> None:
@@ -186,7 +187,7 @@ class Server:
             useless = self._why_useless(run)
         except BaseException as exception:
             note = "raised while framefold prepared a run in a worker process"
-            failures.add_note(exception, note)
+            add_note(exception, note)
             self._channel.send(("failed", number, None, failures.pack(exception)))
             return
         if useless is not None:

@@ -6,10 +6,10 @@ import io
 import pickle
 import signal
 import traceback
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from framefold.common._notes import notes_of
 from framefold.common._tracebacks import without_own_lines
 from framefold.compilation.marks import NO_NUMBA
 from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError, WorkerTimeoutError
@@ -51,7 +51,7 @@ def pack(exception: BaseException) -> Packed:
     except BaseException:
         # Some exceptions cannot be pickled, and others cannot be made from their pickle.
         replacement = UDFError(_described(exception))
-        for note in getattr(exception, "__notes__", ()):
+        for note in notes_of(exception):
             replacement.add_note(note)
         replacement.add_note(
             f"{type(exception).__qualname__} itself cannot be sent between processes"
@@ -64,12 +64,6 @@ def clear_traceback(exception: BaseException) -> None:
     """Remove the traceback, and with it the references to its frames."""
     # The class may forbid to set attributes.
     BaseException.__setattr__(exception, "__traceback__", None)
-
-
-def add_note(exception: BaseException, note: str) -> None:
-    """Add a note, unless the class forbids that."""
-    with suppress(Exception):
-        exception.add_note(note)
 
 
 def _described(exception: BaseException) -> str:
