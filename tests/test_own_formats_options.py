@@ -139,7 +139,7 @@ def test_what_is_opened_may_be_no_file(path, name):
     assert ff.Context.make_with("inline").load("no_files", name).shape == SHAPE
 
 
-def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
+def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path, monkeypatch):
     """Whatever other files a source names: it is compared, and not replaced."""
 
     def opened(paths, at=path):
@@ -157,6 +157,9 @@ def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path):
         opened("a.bin")
     other = tmp_path / "pixels.bin"
     assert opened([other, path]).paths == [other, path]
+    monkeypatch.chdir(path.parent)
+    assert opened([path.name]).paths == [Path(path.name)]
+    assert opened([path], at=path.name).paths == [path]
     dataset = opened([other])
     assert dataset.paths == [path, other]
     with pytest.raises(InvalidArgumentError, match="the output is one of the input files"):

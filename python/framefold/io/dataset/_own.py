@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from os import PathLike, fsdecode
+from os.path import abspath
 from pathlib import Path
 from threading import RLock
 from types import NoneType, UnionType
@@ -241,7 +242,8 @@ class _Open:
             )
         paths = [Path(each) for each in given]
         # Of a folder, they are what is in it, and other files may be, too.
-        if not paths or (path not in paths and not path.is_dir()):
+        named = abspath(path) in map(abspath, paths)
+        if not paths or not (named or path.is_dir()):
             paths.insert(0, path)
         details = dict(getattr(source, "details", None) or {})
         return (
