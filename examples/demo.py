@@ -190,7 +190,7 @@ def simulate(path: Path, nav_shape: tuple[int, int]) -> Path:
     crystal = StrainedCrystal(nav_shape=nav_shape, scan_step=64 / max(nav_shape))
     print(f"simulating {nav_shape[0]} x {nav_shape[1]} frames of a strained crystal …")
     frames = (frame for row in crystal.rows() for frame in row)
-    write_mib(path, frames, nav_shape, depth=12)
+    write_mib(path, frames, nav_shape, depth=12, overwrite=True)
     return path
 
 

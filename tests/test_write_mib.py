@@ -167,6 +167,21 @@ def test_the_engine_reads_what_was_written(
     np.testing.assert_array_equal(picked.raw_data, data.reshape(6, *sig_shape))
 
 
+def test_files_that_exist_are_kept(tmp_path: Path) -> None:
+    old, new = counts((4, 8, 64), 6), counts((4, 8, 64), 12)
+    paths = write_mib(tmp_path / "a", old, frames_per_file=2, scan_in_hdr=False)
+    for there in (paths[1], tmp_path / "a.hdr"):
+        for path in {*paths, tmp_path / "a.hdr"} - {there}:
+            path.unlink(missing_ok=True)
+        before = there.read_bytes()
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            write_mib(tmp_path / "a", new, frames_per_file=2, scan_in_hdr=False)
+        assert list(tmp_path.iterdir()) == [there]
+        assert there.read_bytes() == before
+        write_mib(tmp_path / "a", new, frames_per_file=2, scan_in_hdr=False, overwrite=True)
+        assert np.array_equal(ff.Context().open(paths[0])[...], new)
+
+
 def test_what_is_no_frame_leaves_no_file(tmp_path: Path) -> None:
     rows = iter(np.zeros((4, 64), dtype=np.uint8))
     with pytest.raises(ValueError, match=r"frame of shape \(64,\), expected two axes"):

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from framefold.common._booleans import boolean
 from framefold.common._masked import refuse_masked
 from framefold.common._paths import path_text
+from framefold.context.exporting import ExistingFileError
 
 __all__ = ["Layout", "encode_payload", "write_mib"]
 
@@ -61,6 +62,7 @@ def write_mib(
     hdr: bool = True,
     scan_in_hdr: bool = True,
     exposure: float = 1e-3,
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write frames as a Merlin MIB data set.
 
@@ -95,6 +97,8 @@ def write_mib(
         scan of two axes.
     exposure
         The shutter time of a frame in seconds.
+    overwrite
+        Replace files that exist.
 
     Returns
     -------
@@ -106,9 +110,11 @@ def write_mib(
     ValueError
         If the shapes do not fit each other or the layout, a count is no integer or does not fit
         the counter, or the number of frames is not that of the scan.
+    ExistingFileError
+        If a file exists (a ``FileExistsError``, too).
     """
     raw, hdr = boolean("raw", raw), boolean("hdr", hdr)
-    scan_in_hdr = boolean("scan_in_hdr", scan_in_hdr)
+    scan_in_hdr, overwrite = boolean("scan_in_hdr", scan_in_hdr), boolean("overwrite", overwrite)
     path = Path(path_text("path", path))
     if path.suffix.lower() in (".mib", ".hdr"):
         path = path.with_suffix("")
@@ -118,6 +124,12 @@ def write_mib(
     n_frames = math.prod(nav_shape)
     if frames_per_file is not None and frames_per_file < 1:
         raise ValueError(f"found frames_per_file {frames_per_file}, expected at least 1")
+    numbers = [""] if frames_per_file is None else range(-(-n_frames // frames_per_file))
+    files = [path.with_name(f"{path.name}{number}.mib") for number in numbers]
+    sidecar = path.with_name(path.name + ".hdr")
+    for there in (*files, *([sidecar] if hdr else [])):
+        if there.exists() and not overwrite:
+            raise ExistingFileError(f"'{there}' exists; pass overwrite=True to replace it")
 
     written: list[Path] = []
     shape: tuple[int, ...] | None = None
@@ -138,8 +150,7 @@ def write_mib(
             if file is None or (frames_per_file is not None and index % frames_per_file == 0):
                 if file is not None:
                     file.close()
-                number = "" if frames_per_file is None else str(len(written))
-                written.append(path.with_name(f"{path.name}{number}.mib"))
+                written.append(files[len(written)])
                 file = written[-1].open("wb")
             header = _frame_header(
                 frame.shape,
@@ -159,7 +170,7 @@ def write_mib(
         raise ValueError(f"found {n_written} frames, expected {n_frames} for scan {nav_shape}")
     if hdr:
         text = _sidecar(nav_shape, depth=depth, layout=layout, scan=scan_in_hdr)
-        path.with_name(path.name + ".hdr").write_bytes(text.encode("ascii"))
+        sidecar.write_bytes(text.encode("ascii"))
     return written
 
 
