@@ -91,6 +91,27 @@ def test_index_outside(ctx):
     assert "tile of frames" in " ".join(caught.value.__notes__)
 
 
+class Unassigned(One):
+    @ff.compiled
+    def process_frame(self, frame):
+        for y in range(self.params.n):
+            last = frame[y, 0]
+            if y > 1:
+                third = np.full(2, y)
+        self.results.x[0] = last
+        if self.params.n > 1:
+            self.results.x[0] += third.sum()
+
+
+def test_names_without_a_value(ctx):
+    both(ctx, DATA, Unassigned, params=lambda: {"n": 3})
+    both(ctx, DATA, Unassigned, params=lambda: {"n": 1})
+    for n in 0, 2:
+        with pytest.raises(UnboundLocalError) as caught:
+            results(ctx, DATA, Unassigned(n=n))
+        assert "the interpreter raises nothing" not in " ".join(caught.value.__notes__)
+
+
 def test_exceptions_of_the_user(ctx):
     class Raises(One):
         @ff.compiled

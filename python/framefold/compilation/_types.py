@@ -31,11 +31,12 @@ from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from framefold.common import _foreign
+from framefold.compilation._assigned import CheckAssigned
 from framefold.compilation._checked import CheckArrays, CheckHelpers
 from framefold.compilation._lowering import ONLY_LINKED, Lowering
 from framefold.compilation._readonly import Same, put
@@ -447,7 +448,7 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's own, with types of which read-only arrays stay so, and shapes that are checked.
 
-    Assigning to slices is without the text of an exception.
+    Names without a value are an error. Assigning to slices is without the text of an exception.
     """
 
     finds_types: type = CheckHelpers
@@ -455,7 +456,11 @@ class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """The one pipeline, without object mode."""
         made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        others = {NopythonTypeInference: self.finds_types, NativeLowering: Lowering}
+        others = {
+            ReconstructSSA: CheckAssigned,
+            NopythonTypeInference: self.finds_types,
+            NativeLowering: Lowering,
+        }
         made.passes = [(others.get(each, each), about) for each, about in made.passes]
         made.finalize()
         return [made]
