@@ -83,6 +83,18 @@ def test_infinite_parts_of_complex_frames_times_real_masks(ctx, device, use_spar
         np.testing.assert_allclose(found.imag, expected.imag, rtol=device.rtol)
 
 
+@pytest.mark.parametrize("use_sparse", [False, True])
+def test_infinite_frames_times_complex_masks(ctx, device, use_sparse):
+    data = np.ones((2, *SIG), dtype="float32")
+    data[0, 0, 0], data[1, 2, 1] = np.inf, -np.inf
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    masks = np.full((1, *SIG), 1 - 2j, dtype="complex64")
+    udf = ApplyMasksUDF(lambda: masks, use_sparse=use_sparse, backends=("cupy",))
+    found = ctx.run_udf(dataset, udf, backends="cupy")["intensity"].data[:, 0]
+    assert found.real.tolist() == [np.inf, -np.inf]
+    assert found.imag.tolist() == [-np.inf, np.inf]
+
+
 @pytest.mark.parametrize("native", ["dense", "sparse"])
 @pytest.mark.parametrize("format_", ["cupy", *CUPYX[:2]])
 @pytest.mark.parametrize("shift", [(2, -3), (-1, 1), (100, 0)])

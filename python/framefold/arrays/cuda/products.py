@@ -33,25 +33,35 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
         Shape ``(len(frames), n_masks)``, of ``dtype``.
     """
     is_sparse = hasattr(frames, "tocsr")
+    part = dtype.type(0).real.dtype
     if not is_sparse and frames.dtype.kind == "c" != masks.dtype.kind:
-        import cupy
-
-        # As by the kernel: masks made complex turn what is infinite in one part into NaN in both.
-        products = cupy.empty((len(frames), len(masks)), dtype=dtype)
-        part = dtype.type(0).real.dtype
-        products.real = mask_products(frames.real, masks, sig_slice, part)
-        products.imag = mask_products(frames.imag, masks, sig_slice, part)
-        return products
+        return _complex(
+            mask_products(frames.real, masks, sig_slice, part),
+            mask_products(frames.imag, masks, sig_slice, part),
+        )
     cupyx_knows = dtype.kind in "fc"
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
         # As rows, as they are on the host, which takes long to transpose them.
-        return as_dtype(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False, False).T
+        rows = masks_on_device(masks, sig_slice, dtype, False, False)
+        if masks.dtype.kind == "c" != frames.dtype.kind:
+            frames = as_dtype(frames, part)
+            return _complex(frames @ rows.real.T, frames @ rows.imag.T)
+        return as_dtype(frames, dtype) @ rows.T
     inner = cupyx_dtype(dtype)
     if not is_sparse:
         rows = masks_on_device(masks, sig_slice, inner, "scipy.sparse.csr", transpose=False)
         return (rows @ as_dtype(frames, inner).T).T
     columns = masks_on_device(masks, sig_slice, inner, False)
     return _as(_as(frames.tocsr(), inner) @ columns, dtype)
+
+
+def _complex(real: Any, imaginary: Any) -> Any:
+    """Of products of parts, as by the kernel: made complex, infinite parts turn both into NaN."""
+    import cupy
+
+    whole = cupy.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    whole.real, whole.imag = real, imaginary
+    return whole
 
 
 def _as(array: Any, dtype: np.dtype[Any]) -> Any:
