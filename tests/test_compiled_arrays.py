@@ -298,6 +298,11 @@ DIVISIONS = (
     "f = np.zeros(7, 'f4'); np.divide((frame[0] > 2), frame[1].astype(np.uint8), f); x[:] = f",
     "z = np.array(np.uint16(1)); x[0] = z / np.uint8(3)",
 )
+REMAINDERS = (
+    "i = np.full(7, -(2**31), 'i4'); x[:] = np.remainder(i, np.full(7, -1, 'i4'))",
+    "i = np.full(7, -(2**31), 'i4'); x[:] = np.divmod(i, np.full(7, -1, 'i4'))[1]",
+    "f = frame.copy(); np.mod(frame[0] - 9, f[0] - 4, f[1]); x[:] = f[1]",
+)
 SIGNS = (
     "u = (frame[0] % 2 * 200).astype(np.uint8); x[:] = np.sign(u); x[0] = np.sign(u[0])",
     "u = (frame[1] % 2 * 200).astype(np.uint8); v = u.copy(); np.sign(u, v); x[:] = v",
@@ -317,7 +322,7 @@ PYTHON_NUMBERS = (
     "f = frame[0].astype(np.float32) / np.float32(3); x[0] = float(f[0]) * float(f[4])",
 )
 #: In one function, as compiling takes long.
-ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *SIGNS, *SINGLE, *PYTHON_NUMBERS)
+ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *REMAINDERS, *SIGNS, *SINGLE, *PYTHON_NUMBERS)
 
 
 def arithmetic(line):
@@ -338,6 +343,12 @@ def test_float32_with_long_integers(ctx, line):
 
 @pytest.mark.parametrize("line", DIVISIONS)
 def test_quotients_of_short_integers(ctx, line):
+    both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|divide by zero):RuntimeWarning")
+@pytest.mark.parametrize("line", REMAINDERS)
+def test_remainders_of_integers(ctx, line):
     both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
 
 

@@ -16,13 +16,20 @@ import numpy as np
 from numba.core import ir
 from numba.np.numpy_support import as_dtype
 
-from framefold.compilation._instead import both_quotients, floor_quotient
+from framefold.compilation._instead import (
+    both_of_integers,
+    both_quotients,
+    floor_quotient,
+    remainder_of_integers,
+)
 from framefold.compilation._readonly import KeepReadOnly
 
 nt: Any = numba.types
 
 #: Quotients that are rounded down, as functions.
 QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
+#: Functions that end the process where the smallest of signed integers is divided by -1.
+REMAINDERS = (np.remainder, np.divmod)
 #: Products of arrays, which are no ufuncs.
 PRODUCTS = (np.outer, np.kron, np.cross)
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
@@ -43,6 +50,12 @@ def _dtype(found: Any) -> Any:
 def is_float(found: Any) -> bool:
     """Whether it is a floating-point number, or an array of them."""
     return isinstance(_dtype(found), nt.Float)
+
+
+def _is_signed(found: Any) -> bool:
+    """Whether it is a signed integer, or an array of them."""
+    dtype = _dtype(found)
+    return isinstance(dtype, nt.Integer) and bool(dtype.signed)
 
 
 def _is_short(found: Any) -> bool:
@@ -198,9 +211,13 @@ class Arithmetic(KeepReadOnly):
     def _call_of_quotient(
         self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
     ) -> Any:
-        """What to call in the place of a quotient of floating-point numbers, or of ``made``."""
+        """What to call in the place of a quotient of floating-point numbers, or of ``made``.
+
+        Also of a remainder of signed integers.
+        """
         called, kinds = self._call(state, statement)
-        if called not in QUOTIENTS or not any(map(is_float, kinds)):
+        signed = called in REMAINDERS and all(map(_is_signed, kinds[:2]))
+        if not signed and (called not in QUOTIENTS or not any(map(is_float, kinds))):
             return made
         value, loc = statement.value, statement.loc
         names = ("a", "b", "out", "remainder")
@@ -208,6 +225,8 @@ class Arithmetic(KeepReadOnly):
         if called is operator.ifloordiv and array_of(kinds[0]):
             outs = [a]
         function = both_quotients if called is np.divmod else floor_quotient
+        if signed:
+            function = both_of_integers if called is np.divmod else remainder_of_integers
         made = self._quotient(function, (a, b), kinds, new, loc)
         if not outs:
             return made

@@ -56,6 +56,18 @@ def both_quotients(a: Any, b: Any) -> Any:
     return a // b, np.remainder(a, b)
 
 
+@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+def remainder_of_integers(a: Any, b: Any) -> Any:
+    """A remainder, also of the smallest integer by -1."""
+    return a % b
+
+
+@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+def both_of_integers(a: Any, b: Any) -> Any:
+    """A quotient that is rounded down, and its remainder."""
+    return a // b, a % b
+
+
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def floats(array: Any) -> Any:
     """Integers as floating-point numbers."""
