@@ -215,6 +215,18 @@ def test_masks_are_nan_in_files_that_hold_none(tmp_path, dtype, ending):
     assert np.array_equal(result.data, numbers)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_integers_that_no_float_holds_have_no_nan_beside_them(tmp_path, dtype):
+    numbers, there = np.full(NAV, 2**53, dtype), np.ones(NAV, bool)
+    there[0, 0] = False
+    path = buffer("nav", numbers, valid=there).save(tmp_path / "x.npy")
+    assert np.array_equal(np.load(path), np.where(there, 2.0**53, np.nan), equal_nan=True)
+    for large in (2**53 + 1, np.iinfo(dtype).max):
+        numbers[1, 1] = large
+        with pytest.raises(UnsupportedError, match="too large for a float"):
+            buffer("nav", numbers, valid=there).save(tmp_path / "y.npy")
+
+
 def test_tiff_is_as_imagej_writes_it(results, tmp_path):
     tifffile = pytest.importorskip("tifffile", reason="tifffile reads TIFF")
     with tifffile.TiffFile(results["image"].save(tmp_path / "image.tif")) as file:

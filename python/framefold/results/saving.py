@@ -297,13 +297,21 @@ def _with_nan(result: Labelled, ending: str) -> npt.NDArray[Any]:
         return without_invalid(array, result.valid)
     wide = np.float32 if array.dtype.itemsize <= 2 else np.float64
     floats = array.astype(wide)
-    if array.dtype.itemsize == 8 and not np.array_equal(floats.astype(array.dtype), array):
+    if array.dtype.itemsize == 8 and not _holds(floats, array):
         raise UnsupportedError(
             f"the result {result.name!r} has positions without data, and its integers are too "
             f"large for a float; save it as .npz or .h5, which hold a mask"
         )
     floats[~result.valid] = np.nan
     return floats
+
+
+def _holds(floats: npt.NDArray[np.float64], integers: npt.NDArray[Any]) -> bool:
+    """Whether floats are these integers of 64 bits."""
+    # The largest ones are rounded up, to what is no integer of that dtype.
+    if (floats >= float(np.iinfo(integers.dtype).max)).any():
+        return False
+    return np.array_equal(floats.astype(integers.dtype), integers)
 
 
 def without_invalid(
