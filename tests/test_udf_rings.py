@@ -68,6 +68,13 @@ def test_a_small_deviation_of_large_counts_is_not_lost(ctx):
     np.testing.assert_allclose(result["intensity"].data, 0.5)
 
 
+def test_deviations_of_complex_frames_are_real(ctx):
+    data = np.random.default_rng(1).random((2, 3, 5, 6)).astype("complex64") * (1 + 2j)
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    found = ctx.run_udf(dataset, FEMUDF(center=(2, 2), rad_in=-1, rad_out=9))["intensity"].data
+    np.testing.assert_allclose(found, data.std(axis=(2, 3)), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("center", "rad_in", "rad_out"), [((99, 99), 2, 4), ((5, 6), 4, 2)])
 def test_an_empty_ring_is_refused(ctx, dataset, center, rad_in, rad_out):
     with pytest.raises(InvalidArgumentError, match="no pixel in the ring"):

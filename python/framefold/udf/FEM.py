@@ -69,7 +69,8 @@ class FEMUDF(UDF):
     def process_frame(self, frame: Any) -> None:
         """The deviation within one frame."""
         pixels = frame[self.task_data.ring]
-        self.results.intensity[:] = np.std(pixels, dtype=np.result_type(pixels.dtype, np.float64))
+        deviation = np.std(pixels, dtype=np.result_type(pixels.dtype, np.float64))
+        self.results.intensity[:] = deviation.real  # of complex numbers it is one, too
 
     def _ring(self) -> Any:
         sig = tuple(self.meta.dataset_shape.sig)
