@@ -154,3 +154,14 @@ def test_an_analysis_of_ones_own(ctx: ff.Context, dataset: Any, data: Any) -> No
 
 def test_a_set_without_results_can_be_copied() -> None:
     assert pickle.loads(pickle.dumps(AnalysisResultSet([]))).results == []
+
+
+@pytest.mark.parametrize("kind", ["sum", "disk", "com", "radial_fourier"])
+def test_results_are_pickled_with_their_pictures(ctx, dataset, kind):
+    pytest.importorskip("matplotlib")
+    results = ctx.run(getattr(ctx, f"create_{kind}_analysis")(dataset))
+    again = pickle.loads(pickle.dumps(results))
+    assert again.keys() == results.keys()
+    for before, after in zip(results, again, strict=True):
+        np.testing.assert_array_equal(after.raw_data, before.raw_data)
+    np.testing.assert_array_equal(again[0].visualized, results[0].visualized)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -196,12 +197,12 @@ def _result(
 
 def picture_of(logarithmic: bool) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.uint8]]:
     """What makes pictures of numbers on one of both scales."""
+    return partial(_picture, logarithmic=logarithmic)
 
-    def picture(numbers: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        from framefold.viz import visualize_simple
 
-        # A line is a picture of one row, and a stack of scans one below the other.
-        rows = numbers.reshape((-1, numbers.shape[-1]))
-        return visualize_simple(rows, logarithmic=logarithmic)
+def _picture(numbers: npt.NDArray[Any], logarithmic: bool) -> npt.NDArray[np.uint8]:
+    from framefold.viz import visualize_simple
 
-    return picture
+    # A line is a picture of one row, and a stack of scans one below the other.
+    rows = numbers.reshape((-1, numbers.shape[-1]))
+    return visualize_simple(rows, logarithmic=logarithmic)
