@@ -410,13 +410,17 @@ REFUSED = (
     "x[0] = np.bincount(np.array([-1, 2]))[0]",
     "x[0] = np.average(frame, weights=self.params.weights)",
     "x[:2] = np.linalg.solve(np.ones((1, 2)), np.ones(1))",
+    "x[0] = int(self.params.weights[0] * np.inf)",
+    "x[0] = round(self.params.weights[0] * np.nan)",
 )
 
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_numpy_refuses(ctx, line):
     for cls in one_of(REFUSED), interpreted(one_of(REFUSED)):
-        with pytest.raises((TypeError, ValueError), match=r"negative|below 0|weights|square"):
+        with pytest.raises(
+            (TypeError, ValueError, OverflowError), match=r"negative|below 0|weights|square|integer"
+        ):
             results(ctx, DATA, cls(which=REFUSED.index(line), weights=np.ones(7)))
 
 

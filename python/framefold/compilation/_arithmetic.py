@@ -7,6 +7,7 @@ unsigned number is unsigned. This module imports Numba.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from numba.np.numpy_support import as_dtype
 from framefold.compilation._instead import (
     both_of_integers,
     both_quotients,
+    finite,
     floor_quotient,
     remainder_of_integers,
 )
@@ -34,6 +36,8 @@ REMAINDERS = (np.remainder, np.divmod)
 PRODUCTS = (np.outer, np.kron, np.cross)
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
+#: What makes integers of floating-point numbers, and refuses those that are none.
+TO_INTEGERS = (int, round, math.floor, math.ceil, math.trunc)
 
 
 def array_of(found: Any) -> Any:
@@ -196,17 +200,21 @@ class Arithmetic(KeepReadOnly):
         return ir.Expr.call(smaller, (first, one, *outs), (), loc)
 
     def _python_number(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
-        """What to call in the place of ``int`` and ``float``."""
+        """What to call in the place of ``int`` and ``float``, and others that make integers."""
         called, kinds = self._call(state, statement)
+        value, loc = statement.value, statement.loc
+        if called in TO_INTEGERS and value.args and [*map(is_float, kinds)] == [True]:
+            name = new(ir.Global(finite.__name__, finite, loc))
+            number = new(ir.Expr.call(name, value.args, (), loc))
+            return ir.Expr.call(value.func, (number,), (), loc)
         function = PYTHON_NUMBERS.get(called)
         if function is None or not kinds:
             return None
         short = isinstance(kinds[0], nt.Integer) and kinds[0].bitwidth < 64
         if not (short if called is int else kinds[0] == nt.float32):
             return None
-        name = new(ir.Global(function.__name__, function, statement.loc))
-        value = statement.value
-        return ir.Expr.call(name, value.args, value.kws, statement.loc, value.vararg)
+        name = new(ir.Global(function.__name__, function, loc))
+        return ir.Expr.call(name, value.args, value.kws, loc, value.vararg)
 
     def _call_of_quotient(
         self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]

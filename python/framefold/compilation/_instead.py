@@ -15,6 +15,8 @@ from framefold.compilation.marks import compiled
 
 OUTSIDE = "index is out of bounds"
 NOT_SQUARE = "np.linalg.solve needs a square matrix"
+NOT_FINITE = "NaN is no integer"
+TOO_LARGE = "the number is infinite, or beyond integers of 64 bits"
 BELOW_0 = "np.bincount counts integers from 0 on; one is below 0"
 WEIGHTS = "np.average needs a weight for each element: the shapes of both differ"
 
@@ -66,6 +68,16 @@ def remainder_of_integers(a: Any, b: Any) -> Any:
 def both_of_integers(a: Any, b: Any) -> Any:
     """A quotient that is rounded down, and its remainder."""
     return a // b, a % b
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def finite(number: Any) -> Any:
+    """A floating-point number that an integer can be made of."""
+    if number != number:
+        raise ValueError(NOT_FINITE)
+    if not -(2.0**63) <= number < 2.0**63:
+        raise OverflowError(TOO_LARGE)
+    return number
 
 
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
