@@ -43,6 +43,25 @@ class Where(UDF):
         self.results.host[:] = own_address(self.params.address)
 
 
+class Together(Where):
+    """After one frame on each host, the others wait there until ``everyone`` is in a folder.
+
+    What a host has begun is in the folder, under its address.
+    """
+
+    def __init__(self, address, seconds, folder):
+        UDF.__init__(self, address=address, seconds=seconds, folder=folder)
+
+    def process_frame(self, frame):
+        began = self.params.folder / own_address(self.params.address)
+        awaits, deadline = began.exists(), time.monotonic() + 60
+        began.touch()
+        while awaits and not (self.params.folder / "everyone").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        super().process_frame(frame)
+
+
 def own_address(other):
     """The address by which the host that this is called on reaches another one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -172,15 +191,20 @@ def test_a_worker_that_comes_late(cluster):
     inline = ff.Context.make_with("inline")
     dataset = raw_file(inline, cluster.data, num_partitions=42)
     with connect(cluster) as ctx:
-        steps = ctx.run_udf_iter(dataset, [Level(), Where(cluster.network.address, 0.8)])
+        waiting = Together(cluster.network.address, 0.2, cluster.data)
+        steps = ctx.run_udf_iter(dataset, [Level(), waiting])
         next(steps)
-        late = cluster.add_worker(sees_data=True)
         blind = cluster.add_worker(sees_data=False)
+        late = cluster.add_worker(sees_data=True)
+        executor = ctx.executor
+        assert eventually(lambda: executor.n_workers == cluster.n_workers, 60)
+        assert eventually((cluster.data / late.address).exists, 60)
+        (cluster.data / "everyone").touch()
         *_, results = steps
     assert_same([results[0]], [inline.run_udf(dataset, Level())])
     hosts = set(results[1]["host"].data.flat)
-    assert late.address in hosts
     assert hosts == addresses(cluster.seeing)
+    assert late.address in hosts
     assert blind.address not in hosts
 
 
