@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import pytest
@@ -46,9 +45,18 @@ class Slow(UDF):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
-        sys.stdout.write(f"working {os.getpid()}\\n")
+        state = "python"
+        if how == "both":  # the first worker sleeps in Python; the other one is stuck
+            try:
+                first = open("first", "x")
+            except FileExistsError:
+                state = "python" if open("first").read() == str(os.getpid()) else "stuck"
+            else:
+                with first:
+                    first.write(str(os.getpid()))
+        sys.stdout.write(f"working {state} {os.getpid()}\\n")
         sys.stdout.flush()
-        if how == "stuck":
+        if state == "stuck":
             ctypes.PyDLL(None).sleep(1000)
         time.sleep(0.02)
 
@@ -101,14 +109,15 @@ class Scripts:
         assert gone(map(int, pids))
 
     @pytest.fixture
-    def started(self, subject):
-        """A script that is at work, and the process that works."""
+    def started(self, subject, tmp_path):
+        """A script that is at work, and the processes that work."""
         subject.lacks("script")
         processes = []
 
         def start(how):
             process = subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(ENDING % subject.script), how],
+                [sys.executable, "-c", ENDING % subject.script, how],
+                cwd=tmp_path,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -116,18 +125,23 @@ class Scripts:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             processes.append(process)
-            line = process.stdout.readline()
-            assert line.startswith("working"), process.communicate(timeout=20)
-            return process, int(line.split()[1])
+            workers = {}
+            while set(workers) != ({"python", "stuck"} if how == "both" else {"python"}):
+                line = process.stdout.readline()
+                assert line.startswith("working"), process.communicate(timeout=20)
+                _, at, worker = line.split()
+                workers[at] = int(worker)
+            return process, set(workers.values())
 
         yield start
         for process in processes:
             process.kill()
             process.wait()
 
-    @pytest.mark.parametrize("how", ["python", "stuck"])
-    def test_ctrl_c_in_a_script(self, started, how):
-        process, worker = started(how)
+    def test_ctrl_c_in_a_script(self, started):
+        """One of its workers is stuck in a function of C, which has the lock of Python."""
+        process, workers = started("both")
+        assert len(workers) == 2
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=40)
@@ -135,20 +149,20 @@ class Scripts:
         assert "next run: (4,)" in out
         assert "Traceback" not in err
         assert time.monotonic() - begin < 30
-        assert gone([worker])
+        assert gone(workers)
 
-    @pytest.mark.parametrize("how", ["python", "stuck"])
-    def test_the_main_process_dies(self, started, how):
-        process, worker = started(how)
+    def test_the_main_process_dies(self, started):
+        process, workers = started("both")
+        assert len(workers) == 2
         process.kill()
         # Workers have the pipe, too: it ends when they do.
         process.communicate(timeout=40)
-        assert gone([worker])
+        assert gone(workers)
 
     def test_the_interpreter_ends_in_the_middle(self, started, subject):
-        process, worker = started("exit")
+        process, workers = started("exit")
         _, err = process.communicate(timeout=40)
         assert process.returncode == 7, err
         assert "Traceback" not in err
         assert err == "" or subject.forgotten is not None
-        assert gone([worker])
+        assert gone(workers)
