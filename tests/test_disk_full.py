@@ -103,6 +103,17 @@ def test_a_full_disk(tmp_path, executor):
     assert any(line.startswith("overwriting") and "No space" in line for line in lines)
 
 
+def test_standard_output_that_is_full(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 2, 4, 4)))
+    command = [sys.executable, "-m", "framefold", "run", "sumsig", "a.npy", "-o", "-"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 5
+    assert "'standard output': could not write the result: No space left" in done.stderr
+
+
 class Large(UDF):
     def __init__(self, kind, n):
         super().__init__(kind=kind, n=n)

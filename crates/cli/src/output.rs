@@ -235,7 +235,8 @@ impl Target {
             memory::check(n_values.saturating_mul(DRAWN_BYTES))?;
         }
         if self.is_standard_output() {
-            csv::write(&mut std::io::stdout().lock(), main)?;
+            csv::write(&mut std::io::stdout().lock(), main)
+                .map_err(|error| error.with_path("standard output"))?;
             return Ok(Written { caption: None, whole: None });
         }
         let (path, force) = (&self.path, self.force);

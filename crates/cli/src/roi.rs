@@ -22,6 +22,17 @@ pub fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
     if blocks::is_file(text) {
         return from_file(Path::new(text), nav);
     }
+    if nav.len() > 1 && text.trim().parse::<i64>().is_ok() {
+        // In one letter, a ROI is as good as a radius.
+        let row = text.trim();
+        return Err(Error::invalid(format!(
+            "the ROI '{row}' is one number, but the scan has {} axes",
+            nav.len()
+        ))
+        .with_hint(format!(
+            "write '{row},:' for all positions of that row; the radius of a reduction is --radius"
+        )));
+    }
     Roi::try_new(blocks::mask(&blocks::parse(text, nav, &WORDS)?, nav)?)
 }
 
@@ -62,7 +73,9 @@ mod tests {
     fn blocks_positions_and_unions() {
         assert_eq!(positions("1,2", &[3, 4]), [6]);
         assert_eq!(positions("0:2,1:3", &[3, 4]), [1, 2, 5, 6]);
-        assert_eq!(positions("2", &[3, 4]), [8, 9, 10, 11]);
+        assert_eq!(positions("2,:", &[3, 4]), [8, 9, 10, 11]);
+        assert_eq!(positions("2:", &[3, 4]), [8, 9, 10, 11]);
+        assert_eq!(positions("2", &[9]), [2]);
         assert_eq!(positions(":,3", &[3, 4]), [3, 7, 11]);
         assert_eq!(positions("-1:", &[3, 4]), [8, 9, 10, 11]);
         assert_eq!(positions("-3:-1,-4", &[3, 4]), [0, 4]);
@@ -79,6 +92,8 @@ mod tests {
     fn what_does_not_fit_is_refused_with_words() {
         for (text, word) in [
             ("3,0", "axis 0"),
+            ("2", "one number"),
+            (" -1 ", "'-1,:'"),
             ("0,0:5", "axis 1"),
             ("1:1", "axis 0"),
             ("0,0,0", "3 axes"),

@@ -19,7 +19,7 @@ fn npy_holds_one_buffer_and_nan_where_there_is_nothing() {
 fn integers_without_data_become_nan_too() {
     let bench = Bench::new();
     bench.scan("scan.npy");
-    assert_eq!(bench.call("run pick scan.npy -o out.npy --roi 1 --sync-offset 1 -q").code, 0);
+    assert_eq!(bench.call("run pick scan.npy -o out.npy --roi 1,: --sync-offset 1 -q").code, 0);
     let (header, values) = npy_f32(&bench.path("out.npy"));
     assert!(header.contains("(3, 4, 5)"), "{header}");
     assert_eq!((values[0], values[39]), (400.0, 519.0));
