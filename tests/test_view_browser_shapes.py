@@ -56,6 +56,7 @@ def test_shapes_are_those_that_the_viewer_computes(tmp_path: Path) -> None:
         "300": {"circles": 0, "large": "11"},
         "390": {"circles": 2, "large": ""},
     }
+    assert found["turn"] == [0, 360]
     assert found["corners"] == [4, 4]
     assert found["said"].startswith("large.npy has 65 MiB, and a mask may have 64")
     assert found["lost"] == 0

@@ -58,6 +58,9 @@ const arcs = async (to) => {
     return { circles: (d.match(/a/g) ?? []).length / 2, large: [...d.matchAll(/A\S+ \S+ 0 (\d)/g)].map(([, large]) => large).join("") };
 };
 found.wedges = { 30: await arcs(30), 120: await arcs(120), 300: await arcs(300), 390: await arcs(390) };
+await draw({ ...wedge, from: 0, to: 90 });
+await write(field("to"), 360);
+found.turn = [(await shape()).from, (await shape()).to];
 
 // A corner more is where the pointer is, not where it was before.
 await draw({ kind: "polygon", points: [[3, 3], [3, 9], [9, 6]] }, { kind: "disk", cy: 17, cx: 12, r: 4 });

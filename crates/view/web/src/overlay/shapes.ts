@@ -285,7 +285,8 @@ export function withField(shape: Shape, key: string, value: number): Shape {
         case "wedge":
             if (key === "ri") return { ...shape, ri: length, ro: Math.max(shape.ro, length) };
             if (key === "ro") return { ...shape, ro: length, ri: Math.min(shape.ri, length) };
-            if (key === "from" || key === "to") return { ...shape, [key]: turn(value) };
+            // One turn stays one: from 0 to 360 is all around.
+            if (key === "from" || key === "to") return { ...shape, [key]: Math.abs(value) <= 360 ? value : turn(value) };
             return { ...shape, [key]: value };
         case "polygon": {
             const points = shape.points.map(([y, x]): Point => [y, x]);
