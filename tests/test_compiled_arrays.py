@@ -313,6 +313,7 @@ SINGLE = (
     "f = frame.astype(np.float32) / np.float32(3); x[:] = (frame - f)[2]",
     "f = frame[0].astype(np.float32); f -= frame[1] + 2**30; x[:] = np.maximum(f, np.arange(7))",
     "f = frame.astype(np.complex64) * np.float32(0.1); x[:] = (f * frame).real[1]",
+    "x[0] = (self.params.c * np.float32(3)).real",
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.outer(b=i, a=f)[0]",
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:6] = np.kron(f, i)[:6]",
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.cross(i, f)",
@@ -327,7 +328,7 @@ ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *REMAINDERS, *SIGNS, *SINGLE, *PYTHON_NUMB
 
 def arithmetic(line):
     numbers = np.array([1.0, 0.5, -1.0, 0.3, np.inf, 7.0, -0.0])
-    return {"which": ARITHMETIC.index(line), "q": numbers}
+    return {"which": ARITHMETIC.index(line), "q": numbers, "c": np.complex64(0.1)}
 
 
 @pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")

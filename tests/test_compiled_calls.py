@@ -80,6 +80,28 @@ def said_with(n, text):
     return n
 
 
+@ff.compiled
+def doubled(array):
+    array *= 2
+    return array
+
+
+def test_what_stands_before_a_call_is_computed_before_it(ctx):
+    class Before(Calls):
+        @ff.compiled
+        def process_frame(self, frame):
+            one, other = frame[0].copy(), frame[1].copy()
+            self.results.a[0] = ((one + 1) * doubled(one)).sum()
+            self.results.b[0] = (np.maximum(other * 4, 7) - self.changed(other)).sum()
+
+        @ff.compiled
+        def changed(self, array):
+            array[0] = 100
+            return 0.5
+
+    both(ctx, DATA, Before)
+
+
 @pytest.fixture(params=[factorial, is_even, said])
 def function(request):
     return request.param

@@ -107,9 +107,11 @@ def as_type(to: Any) -> Same:
     return Same(str(to), lambda found: to)
 
 
-def put(function: Any, scope: Any, body: list[Any], loc: Any, value: Any) -> Any:
+def put(
+    function: Any, scope: Any, body: list[Any], loc: Any, value: Any, name: str = "$framefold"
+) -> Any:
     """A new variable that is assigned that value at the end of ``body``."""
-    variable = scope.redefine("$framefold", loc)
+    variable = scope.redefine(name, loc)
     body.append(ir.Assign(value, variable, loc))
     _foreign.define(function, variable.name, value)
     return variable

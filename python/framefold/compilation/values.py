@@ -112,8 +112,6 @@ class Block:
             return Spec("bad", text=signed + hint)
         if not is_number(number.dtype):
             return Spec("bad", text=f"a value of dtype {number.dtype}")
-        if number.dtype == np.complex64:
-            number = number.astype(np.complex128)
         n_slots = 2 if number.dtype == np.complex128 else 1
         memory = np.zeros(n_slots, np.int64)
         memory.view(np.uint8)[: number.dtype.itemsize] = np.frombuffer(number.tobytes(), np.uint8)
