@@ -163,6 +163,15 @@ FORKED = """
         ctx.run_udf(small, [Quick(), ff.SumUDF()])
         ctx.close()
 
+    def go_on():
+        signal.alarm(20)
+        try:
+            next(steps)
+        except ff.exceptions.WorkerError as error:
+            assert "a fork of" in str(error)
+        else:
+            raise AssertionError("the run went on")
+
     def with_another():
         other = ff.Context.make_with(sys.argv[1], cpus=2)
         check(other)
@@ -185,6 +194,7 @@ FORKED = """
 
     steps = ctx.run_udf_iter(dataset, Slow())
     next(steps)
+    assert ended(in_fork(go_on)) == 0
     child = in_fork(with_another)
     next(steps)
     assert ended(child) == 0

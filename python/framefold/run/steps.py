@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from framefold.common._notes import add_note, notes_of
 from framefold.common._tracebacks import shortened
-from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
+from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, WorkerError
 from framefold.run.plan import Run
 from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
@@ -71,6 +72,7 @@ class ResultGenerator(Iterator[UDFResults]):
         self._progress = progress
         self._plots = plots
         self._lock = threading.RLock()
+        self._process = os.getpid()
         self._stepping = False
         self._closing = False
         self._ended = False
@@ -164,6 +166,10 @@ class ResultGenerator(Iterator[UDFResults]):
 
     def _drive(self, work: Any) -> Any:
         """Have the driver do something, and end the run with it if it is complete or fails."""
+        if os.getpid() != self._process:  # its threads are not there, and nothing would come
+            raise WorkerError(
+                "this run belongs to the process that this one is a fork of; begin another one here"
+            )
         self._stepping = True
         complete = False
         try:
