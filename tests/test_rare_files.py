@@ -247,3 +247,27 @@ def test_paths_of_hdf5_with_dots(tmp_path):
         dataset = ff.Context().load("hdf5", path, ds_path=name)
         assert dataset.warnings == []
         assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_links_of_hdf5_with_dots(tmp_path, libver):
+    array = values((2, 3, 4), "u2")
+    with h5py.File(tmp_path / "source.h5", "w") as file:
+        file["g/data"] = array
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        # More links than a header has room for, in a heap of new groups.
+        for group, n_links in (("few", 0), ("many", 20)):
+            file[f"{group}/data"] = array
+            for i in range(n_links):
+                file[f"{group}/{i}"] = h5py.SoftLink("nowhere")
+            file[f"{group}/soft"] = h5py.SoftLink("./data")
+            file[f"{group}/from root"] = h5py.SoftLink(f"/./{group}//./data/.")
+            file[f"{group}/outside"] = h5py.ExternalLink("source.h5", "/g/./data")
+        file["outside"] = h5py.ExternalLink("./source.h5", "./g/data")
+        file["group"] = h5py.SoftLink("./few")
+    names = ("soft", "from root", "outside")
+    paths = [f"{group}/{name}" for group in ("few", "many", "group") for name in names]
+    for name in [*paths, "outside", "group/./data"]:
+        dataset = ff.Context().load("hdf5", path, ds_path=name)
+        assert np.array_equal(read(dataset), array)

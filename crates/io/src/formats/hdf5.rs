@@ -21,6 +21,7 @@ mod converted;
 mod delmic;
 mod dense;
 mod dm5;
+mod dots;
 mod dtype;
 mod emd;
 mod failures;

@@ -9,7 +9,8 @@
 //! - layouts of versions 1 and 2, whose address it looks for at the wrong byte, are shown in version 3;
 //! - many links or attributes, which lie in a heap of their own, are shown as if the header went on
 //!   with them, in a block behind the end of the file;
-//! - attributes whose dtype is one with a name, for which it refuses all of a header, are left out.
+//! - attributes whose dtype is one with a name, for which it refuses all of a header, are left out;
+//! - paths of links have no `.` in them (`dots.rs`), in messages and in the heaps of old groups.
 //!
 //! | version | block | messages |
 //! |---|---|---|
@@ -24,6 +25,7 @@
 //! | version 3, class 2 | version, class, number of sizes, an address, sizes of 4 bytes |
 
 use super::dense::{Dense, Objects};
+use super::dots;
 use crate::headers::fields::number;
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as LibraryError;
@@ -65,6 +67,8 @@ struct State {
     envelope: Envelope,
     /// Blocks of headers of version 1 that will be read: offset and length.
     expected: HashSet<(u64, usize)>,
+    /// Texts of old groups that will be read, alike.
+    heaps: HashSet<(u64, usize)>,
     notes: HashMap<u64, Note>,
     /// Blocks of messages behind the end of the file, and for which heap and index each was made.
     blocks: HashMap<u64, Arc<Vec<u8>>>,
@@ -131,6 +135,13 @@ impl Headers {
             if let Some(messages) = bytes.get_mut(prefix..) {
                 state.messages(file, messages)?;
             }
+        } else if bytes.starts_with(b"HEAP") {
+            let (offsets, lengths) =
+                file.map_or((8, 8), |file| (file.offset_width(), file.length_width()));
+            let len = number(bytes, 8, lengths).and_then(|len| usize::try_from(len).ok());
+            state.heaps.extend(number(bytes, 8 + 2 * lengths, offsets).zip(len));
+        } else if state.heaps.contains(&(address, bytes.len())) {
+            dots::of_heap(bytes);
         } else if bytes.len() == 16 && bytes.starts_with(&[1, 0]) {
             let len = number(bytes, 8, 4).and_then(|len| usize::try_from(len).ok());
             if let Some(all) = len.and_then(|len| len.checked_add(16)) {
@@ -208,6 +219,7 @@ impl State {
                 LAYOUT => self.layout(file, message)?,
                 LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
                 ATTRIBUTE if has_named_dtype(message) => Some(NOTHING),
+                LINK if dots::of_link(message) => Some(LINK),
                 CONTINUATION if self.envelope == Envelope::Version1 => {
                     self.expect(message);
                     None
@@ -290,13 +302,17 @@ impl State {
         let block = match self.made.get(&key) {
             Some(block) => *block,
             None => {
-                let objects = match file.objects(heap, index) {
+                let mut objects = match file.objects(heap, index) {
                     Ok(objects) => objects,
                     Err(error @ LibraryError::ResourceLimit(_)) => return Err(error),
                     // The library says what is wrong, once it is asked for.
                     Err(_) => None,
                 };
                 let kind = if kind == LINK_INFO { LINK } else { ATTRIBUTE };
+                if kind == LINK {
+                    let links = objects.iter_mut().flat_map(|objects| &mut objects.objects);
+                    links.for_each(|(_, link)| _ = dots::of_link(link));
+                }
                 let bytes = objects.and_then(|objects| self.envelope.block(kind, &objects));
                 let place = file.behind(self.blocks.len());
                 let block = bytes.zip(place).map(|(bytes, (address, position))| {
