@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from known_oddities import odd
 from test_hdf5 import read, values
+from vendor_files import write_dm
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
@@ -141,6 +142,19 @@ def test_spectrum_images_of_dm5(tmp_path):
     dataset = ff.Context().open(path)
     assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((5, 3), (4,))
     assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("swapped", [None, False, True])
+def test_lines_of_spectra_of_dm(tmp_path, swapped):
+    """Energies are along rows, whatever the file says of the order, as rosettasciio reads them."""
+    array = values((12, 15), "f4")
+    tags = {} if swapped is None else {"Data Order Swapped": swapped}
+    write_dm5(tmp_path / "a.dm5", array, tags={"Format": "Spectrum image", **tags})
+    write_dm(tmp_path / "a.dm4", array, swapped=swapped, spectra=True)
+    for path in (tmp_path / "a.dm5", tmp_path / "a.dm4"):
+        dataset = ff.Context().open(path)
+        assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((12,), (15,))
+        assert np.array_equal(read(dataset), array)
 
 
 @odd("does not say in which order its axes .8, 9, 3, 4. are")

@@ -68,13 +68,13 @@ impl Order {
         Order::of_axes(image.shape.len(), image.is_spectrum_image, image.order_swapped)
     }
 
-    /// As the file says, or else as is usual for data of that kind; without a scan, the pixels of the frame
-    /// lie together whatever it says.
+    /// As the file says, or else as is usual for data of that kind; of two axes, frames are images, or
+    /// spectra in rows, whatever it says.
     pub(crate) fn of_axes(n_axes: usize, is_spectrum_image: bool, swapped: Option<bool>) -> Order {
-        if n_axes <= if is_spectrum_image { 1 } else { 2 } {
+        if n_axes <= 2 {
             return Order::FramesTogether;
         }
-        let usual = n_axes < 3 || (n_axes == 3 && !is_spectrum_image);
+        let usual = n_axes == 3 && !is_spectrum_image;
         if swapped.unwrap_or(usual) { Order::FramesTogether } else { Order::PositionsTogether }
     }
 

@@ -36,8 +36,7 @@ impl Image {
     pub(super) fn sig_axes(&self, n_axes: usize) -> Option<Vec<usize>> {
         let n_sig = if self.is_spectrum_image() { 1 } else { 2 };
         let n_nav = n_axes.checked_sub(n_sig)?;
-        // A line of spectra has energies on its last axis.
-        let first = n_axes > 2 && self.order(n_axes) == Order::PositionsTogether;
+        let first = self.order(n_axes) == Order::PositionsTogether;
         Some(if first { (0..n_sig).collect() } else { (n_nav..n_axes).collect() })
     }
 
