@@ -6,6 +6,7 @@ import json
 import pickle
 import resource
 import shutil
+import struct
 
 import mrcfile
 import numpy as np
@@ -69,6 +70,30 @@ def folder(request, tmp_path):
     (tmp_path / "notes.txt").write_text("not a frame")
     (tmp_path / f".img13.{extension}").write_text("hidden")
     return kind, tmp_path, extension, data
+
+
+@POSITIONS_WITHOUT_DATA
+@odd("the file is cut short", "promises 4 frames, but only 2")
+def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
+    data = random((3, 4, 5, 6))
+    header = bytearray(4100)
+    for place, kind, number in [(42, "H", 6), (108, "h", 3), (656, "H", 5), (1446, "i", 4)]:
+        struct.pack_into(f"<{kind}", header, place, number)
+    struct.pack_into("<I", header, 2996, 0x01234567)
+    for i, frames in enumerate(data):
+        np.save(tmp_path / f"{i}.npy", frames)
+        (tmp_path / f"{i}.spe").write_bytes(header + frames.tobytes())
+        tifffile.imwrite(tmp_path / f"{i}.tif", frames, photometric="minisblack", metadata=None)
+    for extension in ("npy", "spe", "tif"):
+        path = tmp_path / f"1.{extension}"
+        path.write_bytes(path.read_bytes()[:-100])
+    for pattern in (tmp_path / "*.npy", tmp_path / "*.spe"):
+        dataset = ctx.open(pattern, nav_shape=(3, 4))
+        assert dataset.valid_mask.tolist() == [[True] * 4, [True, True, False, False], [True] * 4]
+        assert np.array_equal(frames_of(ctx, dataset, roi=(2, 3))[0], data[2, 3])
+    # How many pages were lost is nowhere.
+    with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
+        ctx.open(tmp_path / "*.tif")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

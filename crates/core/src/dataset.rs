@@ -25,6 +25,7 @@ pub struct Dataset {
     /// What was corrected before the source made other frames, in words.
     corrected_before: Option<Arc<str>>,
     unused_corrections: Option<Arc<str>>,
+    lost_frames: u64,
     /// What is odd about what was done to it, besides what its source says.
     doubts: Arc<[String]>,
     opened: Arc<[PathBuf]>,
@@ -76,6 +77,7 @@ impl Dataset {
             corrections: None,
             corrected_before: None,
             unused_corrections: None,
+            lost_frames: 0,
             doubts: Arc::default(),
             opened: Arc::default(),
             stamps: Arc::default(),
@@ -159,6 +161,16 @@ impl Dataset {
     /// Shown once, when the data are first used without corrections.
     pub fn unused_corrections(&self) -> Option<&str> {
         self.unused_corrections.as_deref()
+    }
+
+    /// The same, of a file that has lost so many frames at its end.
+    pub fn with_lost_frames(self, lost_frames: u64) -> Self {
+        Dataset { lost_frames, ..self }
+    }
+
+    /// How many frames the file has lost at its end, as far as it says how many it held.
+    pub fn lost_frames(&self) -> u64 {
+        self.lost_frames
     }
 
     /// The dtype of pixels where no UDF asks for another one: that of the source, or the

@@ -103,9 +103,12 @@ pub(crate) fn open_stored(
         sig_shape,
         nav_shape,
     };
+    let promised = contents.promised / contents.frame.max(1);
     let source: Arc<dyn DataSource> =
         if contents.header.fortran_order { contents.fortran()? } else { contents.linear()? };
-    Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)
+    let lost = promised.saturating_sub(source.info().n_frames);
+    let dataset = Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(lost))
 }
 
 /// How many trailing axes are signal axes.

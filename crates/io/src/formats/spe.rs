@@ -129,7 +129,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         details: vec![("SPE version".to_owned(), format!("{version}"))],
         warnings: warning.into_iter().collect(),
     })?;
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    let dataset =
+        Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(positions - n_frames))
 }
 
 fn metadata(fields: &Fields<'_>) -> MetadataList {

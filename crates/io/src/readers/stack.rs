@@ -46,8 +46,10 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
         }
         unused = unused.or_else(|| dataset.unused_corrections().map(str::to_owned));
         let start = n_frames;
+        // Frames of later files do not move up.
         n_frames = start
             .checked_add(own.n_frames)
+            .and_then(|end| end.checked_add(dataset.lost_frames()))
             .ok_or_else(|| Error::limit("the files have too many frames"))?;
         let everything = 0..own.n_frames;
         let ranges = match &own.presence {
