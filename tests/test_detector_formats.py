@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from real_files import manifest, real_data
 from shared_contexts import shared
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import BadFileError, InvalidArgumentError
 from framefold.io.corrections import CorrectionSet
 from framefold.io.corrections.detector import correct
 
@@ -116,6 +117,22 @@ def test_a_file_cut_in_its_last_frame_is_shorter(ctx, written):
     assert dataset.warnings
     frames = picked(ctx, dataset, roi=dataset.valid_mask)
     assert np.array_equal(frames, data.reshape(-1, *data.shape[2:])[:19])
+
+
+@POSITIONS_WITHOUT_DATA
+@odd("there is no file .* with dark frames", "promises 7 frames, but only 6")
+def test_files_of_frms6_that_are_cut_before_others(tmp_path):
+    """Files of older cameras do not say how many frames they hold: later ones would move up."""
+    write_frms6(tmp_path / "a.hdr", pixels("uint16", (12, 20)))
+    path = tmp_path / "a_001.frms6"
+    content = bytearray(path.read_bytes()[:-40])
+    path.write_bytes(content)
+    dataset = ff.Context().load("frms6", tmp_path / "a.hdr")
+    assert dataset.valid_mask.reshape(-1).tolist() == [True] * 6 + [False] + [True] * 13
+    struct.pack_into("<I", content, 1020, 0)
+    path.write_bytes(content)
+    with pytest.raises(BadFileError, match=r"a_001.* ends in the middle of a frame, and nothing"):
+        ff.Context().load("frms6", tmp_path / "a.hdr")
 
 
 @pytest.fixture

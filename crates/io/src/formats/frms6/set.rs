@@ -73,13 +73,14 @@ impl FileSet {
     /// Finds the files beside the `.hdr` file and reads their headers.
     ///
     /// # Errors
-    /// `BadFile` if there are none, one is missing in between, or a header is not what it must be.
+    /// `BadFile` if there are none, one is missing or cut short in between, or a header is not what it must be.
     pub(super) fn find(hdr: &Path, base: &str, backend: Backend) -> Result<Self> {
         let numbered = numbered_files(hdr, base)?;
         let mut set =
             FileSet { dark: None, files: Vec::new(), width: 0, height: 0, warnings: Vec::new() };
         let mut expected = 1;
-        let mut next_frame = 0;
+        let mut next_frame = Some(0);
+        let mut before = PathBuf::new();
         for (number, path) in numbered {
             if number > 0 && number != expected {
                 return Err(Error::bad_file(format!(
@@ -89,8 +90,14 @@ impl FileSet {
                 .with_path(&path)
                 .with_hint("put all files of the recording into one folder"));
             }
+            let Some(first) = next_frame else {
+                return Err(damaged(
+                    "the file ends in the middle of a frame, and nothing tells how many it held"
+                        .to_owned(),
+                )
+                .with_path(&before));
+            };
             let storage = Storage::open(&path, backend)?;
-            let first = if number == 0 { 0 } else { next_frame };
             let file = set.read(storage, first).map_err(|error| error.with_path(&path))?;
             if number == 0 {
                 set.dark = Some(file.0);
@@ -99,6 +106,7 @@ impl FileSet {
                 next_frame = file.1;
                 set.files.push(file.0);
             }
+            before = path;
         }
         if set.files.is_empty() {
             return Err(Error::bad_file(format!("there is no file '{base}_001.frms6' beside it"))
@@ -109,8 +117,8 @@ impl FileSet {
     }
 
     /// Reads the header of a file whose first frame has the number `first`; gives the file and the
-    /// number of the frame after those that it should hold.
-    fn read(&mut self, storage: Storage, first: u64) -> Result<(LinearFile, u64)> {
+    /// number of the frame after those that it should hold, if that is known.
+    fn read(&mut self, storage: Storage, first: u64) -> Result<(LinearFile, Option<u64>)> {
         let bytes = read_header(&storage, "the header", 0, 1024)?;
         let fields = Fields::little(&bytes);
         for (at, what, found, expected) in [
@@ -145,10 +153,14 @@ impl FileSet {
         let stride = FRAME_HEADER + pixels;
         let count = FrameCount::try_new(storage.len(), HEADER, stride, stride)?;
         let (n_frames, end, warning) = match fields.u32(1020).map_or(0, u64::from) {
-            0 => (count.n_frames, first + count.n_frames, count.warning(stride)),
+            0 => {
+                let warning = count.warning(stride);
+                let end = warning.is_none().then_some(first + count.n_frames);
+                (count.n_frames, end, warning)
+            }
             promised => {
                 let (n_frames, warning) = count.promised(promised, stride);
-                (n_frames, first + promised, warning)
+                (n_frames, Some(first + promised), warning)
             }
         };
         let name = storage.path().map(|path| path.display().to_string()).unwrap_or_default();
