@@ -156,6 +156,7 @@ def test_extended_headers_of_older_microscopes_of_fei(tmp_path):
     path = tmp_path / "a.mrc"
     content = mrc_volume(path, space_group=0)
     struct.pack_into("<i", content, 92, 128 * 1024)
+    struct.pack_into("<2h", content, 128, 0, 32)
     extended = bytearray(128 * 1024)
     numbers = (30.0, -1.5, 1e-5, -2e-5, 3e-6, 0, 0, -1e-6, 0.5, 100, 0, 2.5e-10, 5000)
     struct.pack_into("<13f", extended, 0, *numbers)
@@ -180,6 +181,12 @@ def test_extended_headers_of_older_microscopes_of_fei(tmp_path):
     assert [axis.scale for axis in dataset.axes[-2:]] == pytest.approx(scales, rel=1e-6)
     header = signal["original_metadata"]["fei_header"]
     assert (header["a_tilt"][0], header["exp_time"][0]) == (30.0, 0.5)
+    # Some say, by mistake, that there are 128 integers, too; others are of something else.
+    for integers, floats, step in ((128, 32, 0.25), (0, 0, 0.4), (32, 0, 0.4), (2, 1, 0.4)):
+        struct.pack_into("<2h", content, 128, integers, floats)
+        path.write_bytes(content[:1024] + extended + content[1024:])
+        assert ff.Context().open(path).axes[-1].scale == pytest.approx(step)
+    struct.pack_into("<2h", content, 128, 0, 32)
     # An empty one says nothing; lengths of another unit are left out.
     for numbers, names in (((0.0,) * 13, set()), ((1.0, 0, 5.0), {"stage_alpha", "stage_beta"})):
         extended[:128] = bytes(128)

@@ -1,5 +1,12 @@
-//! The extended header of older microscopes of FEI: 1024 records of 128 bytes, with no name of their
-//! kind in the header.
+//! The extended header of older microscopes of FEI: 1024 records of 128 bytes. The header has no name for
+//! their kind, but says of each record that it has 32 floats, and no integers, or, by mistake, 128:
+//!
+//! | offset in the header | type | what |
+//! |---|---|---|
+//! | 104 | 4 bytes | blank |
+//! | 128, 130 | i16 | integers and floats of a record |
+//!
+//! Records begin with:
 //!
 //! | offset | type | what |
 //! |---|---|---|
@@ -19,6 +26,12 @@ use framefold_core::{MetadataList, Quantity};
 /// The bytes of one record, and of all of them.
 pub(super) const LEN: usize = 128;
 pub(super) const LEN_ALL: u64 = 128 * 1024;
+
+/// Whether the header is one of these files.
+pub(super) fn is_named(header: &Fields<'_>) -> bool {
+    let numbers = (header.i16(128), header.i16(130));
+    header.text(104, 4).is_empty() && matches!(numbers, (Some(0 | 128), Some(32)))
+}
 
 /// Adds what the first record says; nothing if it is empty.
 pub(super) fn add(fields: &Fields<'_>, facts: &mut MetadataList) {

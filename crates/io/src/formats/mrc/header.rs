@@ -27,6 +27,8 @@ pub(super) struct Header {
     mode: i32,
     extended_bytes: u64,
     extended_type: String,
+    /// Whether the extended header has records of older microscopes of FEI.
+    is_agard: bool,
     /// Width and height of a pixel in nm, 0 if not known.
     step_nm: (f64, f64),
     /// From one section of a volume to the next, in nm; 0 for other images.
@@ -106,6 +108,7 @@ impl Header {
             mode,
             extended_bytes,
             extended_type: fields.text(104, 4),
+            is_agard: agard::is_named(&fields),
             step_nm: (step_nm(28, 40), step_nm(32, 44)),
             // Of images that are no volume, most programs leave the size of a pixel there.
             depth_nm: if is_volume { step_nm(36, 48) } else { 0.0 },
@@ -172,7 +175,7 @@ impl Header {
         }
         facts.positive(Quantity::ImageStepX, self.step_nm.0);
         facts.positive(Quantity::ImageStepY, self.step_nm.1);
-        if self.extended_type.is_empty() && there == agard::LEN_ALL {
+        if self.is_agard && there == agard::LEN_ALL {
             let mut bytes = [0; agard::LEN];
             storage.read_at(1024, &mut bytes)?;
             agard::add(&Fields::new(&bytes, self.stored.order == ByteOrder::Big), &mut facts);
