@@ -306,7 +306,7 @@ def _with_nan(result: Labelled, ending: str) -> npt.NDArray[Any]:
     return floats
 
 
-def _holds(floats: npt.NDArray[np.float64], integers: npt.NDArray[Any]) -> bool:
+def _holds(floats: npt.NDArray[Any], integers: npt.NDArray[Any]) -> bool:
     """Whether floats are these integers of 64 bits."""
     # The largest ones are rounded up, to what is no integer of that dtype.
     if (floats >= float(np.iinfo(integers.dtype).max)).any():
