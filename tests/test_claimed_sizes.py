@@ -147,7 +147,7 @@ import numpy as np
 import framefold as ff
 
 N = 10**7  # of which arrays are too large for what the allocator keeps of freed ones
-data = np.broadcast_to(np.float32(1), (4, N // 4000, 4000))
+data = np.broadcast_to(np.float32(1), (1, N // 4000, 4000))
 ctx = ff.Context.make_with("inline")
 dataset = ctx.load("memory", data=data)
 ctx.run_udf(ctx.load("memory", data=np.ones((4, 8, 8), np.float32)), ff.SumUDF())
