@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
+from dask_scripts import without_them
 
 SCRIPT = """
     import atexit, sys
@@ -20,7 +22,8 @@ SCRIPT = """
         def process_frame(self, frame):
             self.results.highest[:] = frame.max()
 
-    ctx = ff.Context.make_with(sys.argv[1])
+    cpus = 1 if sys.argv[1] == "dask" else None
+    ctx = ff.Context.make_with(sys.argv[1], cpus=cpus)
     data = np.ones((40, 4, 4), dtype=np.float32)
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=4)
 
@@ -39,11 +42,13 @@ SCRIPT = """
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto", "delayed", "dask"])
-def test_a_run_after_the_last_line(executor):
+def test_a_run_after_the_last_line(executor, tmp_path):
     if executor in ("delayed", "dask"):
         pytest.importorskip("distributed")
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), executor]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    paths = [without_them(tmp_path), os.environ.get("PYTHONPATH")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
     last = ended.stderr.strip().rpartition("\n")[2]
     if executor == "dask":
         assert "WorkerError: workers of Dask cannot be used any more when the" in last
