@@ -392,9 +392,13 @@ def radial_bins(
     parts = list(bins)
     pixels = np.concatenate([part for part, _ in parts])
     counts = [len(part) for part, _ in parts]
-    coords = (np.repeat(np.arange(n_bins), counts), *np.unravel_index(pixels, distance.shape))
+    rings = np.repeat(np.arange(n_bins), counts)
     data = np.concatenate([weights for _, weights in parts]).astype(dtype or np.float64)
-    return sparse.COO(np.stack(coords), data, shape=(n_bins, *distance.shape))
+    # What comes in order is not looked through by functions that sparse would have numba compile.
+    order = np.lexsort((pixels, rings))
+    coords = np.stack([rings, *np.unravel_index(pixels[order], distance.shape)])
+    shape = (n_bins, *distance.shape)
+    return sparse.COO(coords, data[order], shape=shape, has_duplicates=False, sorted=True)
 
 
 def rectangular(

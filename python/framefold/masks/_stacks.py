@@ -142,7 +142,9 @@ def sparse_circular_multi_stack(
     n_masks = int(index.max()) + 1 if len(index) else 0
     coords = np.unique(np.stack([masks[inside], y[inside], x[inside]]), axis=1)
     values = np.ones(coords.shape[1], dtype=bool)
-    return sparse.COO(coords, values, shape=(n_masks, height, width))
+    # np.unique has put them in order, which sparse would have numba compile a function to look for.
+    shape = (n_masks, height, width)
+    return sparse.COO(coords, values, shape=shape, has_duplicates=False, sorted=True)
 
 
 def _index(mask_index: Sequence[int]) -> npt.NDArray[np.int64]:

@@ -115,7 +115,9 @@ class CorrectionSet:
                 "installed; install it, or keep the array that was passed"
             ) from error
         flat = RepairDescriptor(shape, self._excluded, allow_empty=True).exclude_flat
-        return sparse.COO(np.stack(np.unravel_index(flat, shape)), data=True, shape=shape)
+        coords = np.stack(np.unravel_index(flat, shape))
+        # In order already: sparse would have numba compile a function to look through them.
+        return sparse.COO(coords, True, shape=shape, has_duplicates=False, sorted=True)
 
     def repair_descriptor(self, sig_slice: Slice) -> RepairDescriptor:
         """What :meth:`apply` repairs in a part of the frame, given by its signal slice."""
