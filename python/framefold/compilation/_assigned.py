@@ -19,8 +19,6 @@ from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation._readonly import put
 
 UNASSIGNED = "a name has no value yet: give it one before the loop, or in all branches"
-#: Where a comprehension keeps the value of a name that it uses, too, if there is one.
-KEPT = "load_fast_and_clear"
 
 
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
@@ -50,14 +48,13 @@ class CheckAssigned(ReconstructSSA):  # type: ignore[misc]
     def _check(self, function: Any, unassigned: list[tuple[Any, str]]) -> None:
         first = function.blocks[min(function.blocks)]
         flags = {
-            name: first.scope.redefine(f"{name}.assigned", first.loc) for _, name in unassigned
+            name: first.scope.redefine(f"{name}.assigned", first.loc)
+            for name in sorted(_with_sources(function.blocks, {name for _, name in unassigned}))
         }
         for block in function.blocks.values():
             body: list[Any] = []
             if block is first:
-                body += (
-                    ir.Assign(ir.Const(False, each.loc), each, each.loc) for each in flags.values()
-                )
+                body += (ir.Assign(ir.Const(False, f.loc), f, f.loc) for f in flags.values())
             for statement in block.body:
                 loc = statement.loc
                 new = partial(put, function, block.scope, body, loc)
@@ -66,48 +63,82 @@ class CheckAssigned(ReconstructSSA):  # type: ignore[misc]
                         check = new(ir.Global("assigned", assigned, loc))
                         new(ir.Expr.call(check, (flags[name],), (), loc))
                 body.append(statement)
-                flag = flags.get(_target(statement))
-                if flag is not None:
-                    body.append(ir.Assign(ir.Const(True, loc), flag, loc))
+                if isinstance(statement, ir.Assign) and statement.target.name in flags:
+                    yes = ir.Const(not _is_nothing(statement.value), loc)
+                    value = flags.get(_source(statement), yes)
+                    body.append(ir.Assign(value, flags[statement.target.name], loc))
             block.body = body
 
 
 def _unassigned(blocks: dict[int, Any]) -> Iterator[tuple[Any, str]]:
     """Statements that use what may have had no assignment, and its name."""
     graph = compute_cfg_from_blocks(blocks)
-    names = {_target(each) for block in blocks.values() for each in block.body} - {""}
-    made = {label: {_target(each) for each in block.body} for label, block in blocks.items()}
+    names = {each.target.name for block in blocks.values() for each in block.find_insts(ir.Assign)}
     first = min(blocks)
-    before = {label: set() if label == first else names for label in blocks}
+    after = dict.fromkeys(blocks, names)
+    before = dict(after) | {first: set()}
     changed = True
     while changed:
         changed = False
-        for label in blocks.keys() - {first}:
-            ways = [before[each] | made[each] for each, _ in graph.predecessors(label)]
-            found = names.intersection(*ways)
-            changed = changed or found != before[label]
-            before[label] = found
+        for label, block in blocks.items():
+            if label != first:
+                before[label] = names.intersection(
+                    *(after[n] for n, _ in graph.predecessors(label))
+                )
+            known = set(before[label])
+            for statement in block.body:
+                _follow(statement, known)
+            changed = changed or known != after[label]
+            after[label] = known
     for label, block in blocks.items():
-        known = before[label]
+        known = set(before[label])
         for statement in block.body:
-            for name in _used(statement) & names - known:
+            for name in sorted(_used(statement) & names - known):
                 yield statement, name
-            known = known | {_target(statement)}
+            _follow(statement, known)
 
 
-def _target(statement: Any) -> str:
-    """The name that a statement assigns to, if it is one of the user's; else nothing."""
-    name = str(statement.target.name) if isinstance(statement, ir.Assign) else ""
-    return "" if name.startswith("$") else name
+def _follow(statement: Any, known: set[str]) -> None:
+    """Change the names that have a value to those after a statement."""
+    if isinstance(statement, ir.Assign):
+        source = _source(statement)
+        if _is_nothing(statement.value) or (source and source not in known):
+            known.discard(statement.target.name)
+        else:
+            known.add(statement.target.name)
+
+
+def _with_sources(blocks: dict[int, Any], names: set[str]) -> set[str]:
+    """Names, and those that they are copies of."""
+    copies = [
+        (each.target.name, _source(each))
+        for block in blocks.values()
+        for each in block.find_insts(ir.Assign)
+    ]
+    n_names = 0
+    while n_names != len(names):
+        n_names = len(names)
+        names = names | {source for target, source in copies if source and target in names}
+    return names
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether it is what a comprehension keeps of a name that has no value."""
+    return isinstance(value, ir.Expr) and value.op == "undef"
+
+
+def _source(statement: Any) -> str:
+    """The name that is given another one by a statement; else nothing.
+
+    That alone is no use: comprehensions keep a name that they use, too, whether or not it has a
+    value.
+    """
+    return str(statement.value.name) if isinstance(statement.value, ir.Var) else ""
 
 
 def _used(statement: Any) -> set[str]:
-    """The names that a statement uses."""
-    if isinstance(statement, ir.Del):
-        return set()
+    """The names whose values a statement uses."""
     if not isinstance(statement, ir.Assign):
-        return {each.name for each in statement.list_vars()}
-    value, target = statement.value, statement.target.name
-    if isinstance(value, ir.Var):
-        return {value.name} - {target} if KEPT not in target else set()
+        return set() if isinstance(statement, ir.Del) else {v.name for v in statement.list_vars()}
+    value = statement.value
     return {each.name for each in value.list_vars()} if isinstance(value, ir.Inst) else set()
