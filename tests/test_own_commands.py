@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -283,6 +284,27 @@ def test_streams_that_are_closed(run, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+def test_ctrl_c_while_modules_are_imported():
+    """It ends the command without a word: a traceback of NumPy's import says nothing to anyone."""
+    script = (
+        "import builtins, os, signal, sys\n"
+        "from framefold import cli\n"
+        "original = builtins.__import__\n"
+        "def imported(name, *arguments):\n"
+        "    if name == 'numpy':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return original(name, *arguments)\n"
+        "builtins.__import__ = imported\n"
+        "sys.argv[1:] = ['run', 'mine:brightest', 'scan.npy']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
 def test_names_that_are_not_utf_8(run, tmp_path):
     (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
     (tmp_path / "a.npy").rename(tmp_path / os.fsdecode(b"\xff\xfe.npy"))

@@ -16,14 +16,15 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["help", "check"]:
         arguments = ["check", "--help"]
+    # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A name as in my_module:MyUDF.
     if arguments[:1] == ["check"] or ":" in "".join(arguments[1:]):
         from framefold import _own_commands
 
         if _own_commands.wants(arguments):
+            signal.signal(signal.SIGINT, before)
             sys.exit(_own_commands.run(arguments))
-    # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Most commands need no NumPy, which takes longer to import than what they do.
     if formats_of_packages():
         from framefold.io.dataset._opening import known_formats
