@@ -229,8 +229,11 @@ def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):
         def __init__(self, lock):
             UDF.__init__(self, lock=lock)
 
-    with pytest.warns(ThreadsInsteadWarning, match="Locked: parameter 'lock', a lock, cannot"):
+    with pytest.warns(
+        ThreadsInsteadWarning, match="Locked: parameter 'lock', a lock, cannot"
+    ) as told:
         assert_right(ctx.run_udf(dataset, Locked(threading.Lock())), dataset)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from framefold.common._telling import tell
 from framefold.executor.base import Crew
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
@@ -114,9 +114,8 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         """Say that worker processes cannot be used, though they would help."""
         if self._processes._closed:
             raise error
-        warnings.warn(
+        tell(
             f"the calling thread goes on with this run, which worker processes could do faster: "
             f"{error}",
             ThreadsInsteadWarning,
-            stacklevel=2,
         )

@@ -10,8 +10,8 @@ from importlib import import_module
 from inspect import Parameter, signature
 from threading import RLock
 from typing import Any
-from warnings import warn
 
+from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError
 from framefold.io._packages import formats_of_packages
 from framefold.io.dataset._calibration import split_facts
@@ -122,11 +122,10 @@ def _load_packages() -> None:
                 register_format(entry.load())
             except Exception as error:  # whatever the package does must not keep files closed
                 package = entry.dist.name if entry.dist is not None else entry.value
-                warn(
+                tell(
                     f"the format {entry.name!r} of the package {package} is not there: "
                     f"{type(error).__name__}: {error}",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
 
 

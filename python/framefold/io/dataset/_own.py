@@ -10,12 +10,12 @@ from pathlib import Path
 from threading import RLock
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
-from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._calibration import FACTS, TURNS
@@ -200,19 +200,17 @@ class _Detect:
         try:
             reason = self._cls.detect(path, head)
         except Exception as error:  # files of other formats must still open
-            warn(
+            tell(
                 f"the format {self._cls.name!r} could not say whether it knows '{path}': "
                 f"{type(error).__name__}: {error}",
                 RuntimeWarning,
-                stacklevel=2,
             )
             return None
         if reason is not None and not isinstance(reason, str):
-            warn(
+            tell(
                 f"detect of the format {self._cls.name!r} returned {reason!r} for '{path}', which "
                 f"counts as no; a reason in text or None was expected",
                 RuntimeWarning,
-                stacklevel=2,
             )
             return None
         return reason

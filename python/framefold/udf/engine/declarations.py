@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Mapping
 from math import isinf, prod
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from framefold.common._integers import MOST
+from framefold.common._telling import tell
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
@@ -137,11 +137,10 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     if wrong is not None:
         raise InvalidResultError(f"{udf} declares buffer {key!r} with {wrong}")
     if decl.use not in (None, "private", "result_only"):
-        warnings.warn(
+        tell(
             f"{udf} declares buffer {key!r} with use={decl.use!r}, which means nothing; use None, "
             f"'private' or 'result_only'",
             UserWarning,
-            stacklevel=2,
         )
         use = None
         return BufferDeclaration(
