@@ -190,7 +190,7 @@ def case(line, base="One"):
         ("self.results.x[0] = self.params.function(1)", "not marked"),
         ("self.results.x[0] = self.params.names['a'][0]", "structured"),
         ("self.results.x[0] = np.unheard_of(frame)", "unheard_of"),
-        ("self.results.x[0] = unmarked(frame)", "unmarked"),
+        ("self.results.x[0] = unmarked(frame)", "if unmarked is a function of yours, mark it with"),
         ("eval('1')", "eval"),
         ("self.results.x[0] = LISTED[0]", "LISTED"),
         ("self.results.x[0] = THING.k", "THING"),

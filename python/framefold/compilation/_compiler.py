@@ -223,6 +223,8 @@ _TWO_DTYPES = re.compile(
     r"(?:Cannot unify|No conversion from) (?:readonly )?array\((\w+),[^\n]*? "
     r"(?:and|to) (?:readonly )?array\((\w+),"
 )
+#: What Numba says where a plain function of Python is called.
+_PLAIN_FUNCTION = re.compile(r"Untyped \w+ name '(\w+)':\s*Cannot determine.*<class 'function'>")
 
 
 def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
@@ -250,6 +252,8 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     if len(reason) > 600:
         reason = reason[:600] + " …"
     reason += _of_two_precisions(text)
+    if plain := _PLAIN_FUNCTION.search(text):
+        reason += f"; if {plain[1]} is a function of yours, mark it with @ff.compiled, too"
     line = f"\n    {place[2]}" if place[2] else ""
     made = UDFError(
         f"{udf}.{function.__name__} cannot be compiled: line {place[1]} of {place[0]}: "
