@@ -173,6 +173,46 @@ def test_code_that_numba_made() -> None:
     assert code[1:4] == b"ELF" or sys.platform != "linux"
 
 
+def test_machine_code_of_numba_on_demand() -> None:
+    numba = pytest.importorskip("numba")
+
+    def checked(value: int) -> int:
+        if value < 0:
+            raise ValueError(f"{value} is below 0")  # with a text for which it needs Python objects
+        return value
+
+    only_linked = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    inner, unused = (numba.njit(**only_linked)(checked) for _ in range(2))
+    signature = (numba.int64,)
+    with _foreign.machine_code_on_demand():
+        unused.compile(signature)
+        outer = numba.njit(lambda value: inner(value) + 1)
+        outer.compile(signature)
+    later = numba.njit(lambda value: unused(value) + 2)
+    assert outer(1) == 2
+    assert later(1) == 3
+    for function in outer, later:
+        with pytest.raises(ValueError, match="-1 is below 0"):
+            function(-1)
+    for function in inner, unused:
+        (compiled,) = function.overloads.values()
+        assert compiled.library.waits
+        assert compiled.library.get_pointer_to_function("another") == 0
+        assert compiled.library.waits
+        assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) > 0
+        assert not compiled.library.waits
+    # Of a literal and of other numbers, of which one calls the other by its address.
+    with _foreign.machine_code_on_demand():
+
+        @numba.njit(**only_linked)  # type: ignore[untyped-decorator]
+        def factorial(n: int) -> int:
+            return 1 if n < 2 else n * factorial(n - 1)  # type: ignore[no-any-return]
+
+        outer = numba.njit(lambda: factorial(5))
+        outer.compile(())
+    assert outer() == 120
+
+
 def test_variables_of_numba() -> None:
     pytest.importorskip("numba")
     from numba.core import ir

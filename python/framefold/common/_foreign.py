@@ -12,6 +12,7 @@ versions that was tried with.
 | ``_dynamic_class_reduce``, ``Pickler._dynamic_function_reduce``, ``_make_skeleton_class`` | cloudpickle | code as it is in this process |
 | ``SpecCluster._start``, ``_close``, ``_update_worker_status``, and ``_cluster`` of its workers | distributed | workers that start again |
 | ``CodeLibrary._get_compiled_object``, ``FunctionIR._definitions``, ``Dispatcher._can_compile`` | Numba | machine code to be kept, assignments to results in compiled code, what it is made of |
+| ``Codegen._library_class``, ``_create_empty_module``, ``_engine``; ``JITCodeLibrary._optimize_final_module``, ``_finalize_final_module``, ``_ensure_finalized``, ``_final_module``, ``_finalized``, ``_codegen`` | Numba | machine code of what is called by address, and not of each function within it |
 | ``Callback._callback`` | dask | progress of one computation, and not of others |
 """  # noqa: E501
 
@@ -20,7 +21,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -132,6 +134,128 @@ def spec_cluster() -> Any:
 def object_code_of(library: Any) -> bytes:
     """The object file that Numba made of a library of code."""
     return bytes(library._get_compiled_object())
+
+
+@contextmanager
+def machine_code_on_demand() -> Iterator[None]:
+    """Have Numba optimise code, and make machine code of it, when an address in it is asked for.
+
+    By itself it does both for each function, although one that is called by another becomes part of
+    that one's code, and is optimised there once more. Other threads compile nothing meanwhile.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
+
+    context = cpu_target.target_context
+    rtsys.initialize(context)  # has an address that is asked for while code is made ready
+    with global_compiler_lock:
+        context.codegen()._library_class = _library_on_demand()
+        try:
+            yield
+        finally:
+            del context.codegen()._library_class  # so that it is that of the class
+            _library_on_demand().leave(context)
+
+
+@cache
+def _library_on_demand() -> Any:
+    """Numba's library of code, which is ready for others to take it as soon as it is complete."""
+    from llvmlite import binding
+    from numba.core.codegen import JITCodeLibrary, RuntimeLinker
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    #: Python objects that functions without machine code may use, by the name of the variable.
+    waiting: dict[str, Any] = {}
+    #: Libraries without machine code.
+    unfinished: list[Any] = []
+
+    class Environments:
+        """Sets such variables as a ``Codegen`` does, or has them wait."""
+
+        def __init__(self, codegen: Any) -> None:
+            self.codegen = codegen
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.codegen, name)
+
+        def set_env(self, name: str, value: Any) -> None:
+            if self.codegen._engine.is_symbol_defined(name):
+                self.codegen.set_env(name, value)
+            else:
+                waiting[name] = value
+
+    class Library(JITCodeLibrary):  # type: ignore[misc] # Numba has no types
+        waits = False
+
+        @property
+        def codegen(self) -> Any:
+            return Environments(self._codegen)
+
+        @classmethod
+        def leave(cls, context: Any) -> None:
+            unfinished.clear()
+            cls.place_environments(context)
+
+        @staticmethod
+        def place_environments(context: Any) -> None:
+            """Have the variables that wait in memory, for all code that is loaded afterwards."""
+            if not waiting:
+                return
+            codegen = context.codegen()
+            module = codegen._create_empty_module("environments")
+            for name in waiting:
+                context.declare_env_global(module, name)
+            parsed = binding.parse_assembly(str(module))
+            codegen._engine.add_module(parsed)
+            while waiting:
+                codegen.set_env(*waiting.popitem())
+
+        def get_pointer_to_function(self, name: str) -> int:
+            self._ensure_finalized()
+            if self.defines(name):
+                self.finish()
+            return int(super().get_pointer_to_function(name))
+
+        def defines(self, name: str) -> bool:
+            try:
+                return not self._final_module.get_function(name).is_declaration
+            except NameError:
+                return False
+
+        def finish(self) -> None:
+            """Make machine code."""
+            with global_compiler_lock:
+                if self.waits:
+                    self.waits = False
+                    super()._optimize_final_module()
+                    self._final_module.verify()
+                    self._finalize_final_module()
+
+        def _get_compiled_object(self) -> Any:
+            self.finish()
+            return super()._get_compiled_object()
+
+        def _optimize_final_module(self) -> None:
+            variables = self._final_module.global_variables
+            # Functions that call each other do so by addresses, which have to be there.
+            self.waits = not any(each.name.startswith(RuntimeLinker.PREFIX) for each in variables)
+            if self.waits:
+                unfinished.append(self)
+                return
+            while unfinished:
+                unfinished.pop().finish()
+            super()._optimize_final_module()
+
+        def _finalize_final_module(self) -> None:
+            if self.waits:
+                self._finalized = True
+            else:
+                self.place_environments(cpu_target.target_context)
+                super()._finalize_final_module()
+
+    return Library
 
 
 def options_of_numba(function: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
     UDFError
         If something cannot be compiled; names the function, the line, and the reason.
     """
-    with _types.anew():
+    with _types.anew(), _foreign.machine_code_on_demand():
         return _compiled(wanted)
 
 
@@ -199,7 +199,7 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
 
     frame = _types.array_type(np.dtype(dtype), ndim, writeable=False)
     try:
-        with _types.anew():
+        with _types.anew(), _foreign.machine_code_on_demand():
             made = _types.dispatcher(function, options_of(function) or Options())
             made.compile((frame,))
     except NumbaError as error:
