@@ -40,7 +40,7 @@ if __name__ == "__main__":
 
     def run_over_arrays(client):
         data = np.arange(4 * 7 * 10 * 12, dtype=np.uint16).reshape(4, 7, 10, 12)
-        array = da.from_array(data, chunks=(2, 3, 5, 12))
+        array = da.from_array(data, chunks=(2, 4, 5, 12))
         expected = data.sum(axis=(2, 3), dtype="float32")
         held = array.persist()
         for name in ("dask-integration", "inline", "threads", "delayed"):
