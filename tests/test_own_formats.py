@@ -228,6 +228,12 @@ def test_what_breaks_the_contract_is_named(path):
     for members, part in [
         ({}, "a format is a class with a `name`"),
         ({"name": "x1", "extensions": ()}, r"has no open\(path"),
+        ({"name": "x1", "extensions": (), "open": lambda: None}, r"open\(path, .* @staticmethod"),
+        ({"name": "x1", "extensions": (), "open": lambda self, path: None}, "as a @staticmethod"),
+        (
+            {"name": "x1", "extensions": (), "open": lambda p: 0, "detect": lambda self, p, h: ""},
+            r"detect\(path, head\) of .* without an object",
+        ),
         ({"name": "x1", "extensions": "abc", "open": lambda path: None}, "a tuple was expected"),
         ({"name": "mib", "extensions": (), "open": lambda path: None}, "'mib' already"),
         ({"name": "x1", "extensions": (), "open": lambda path, **o: None}, "name its options"),

@@ -120,6 +120,7 @@ def register_format(cls: Class) -> Class:
         )
     if not callable(getattr(cls, "open", None)):
         raise InvalidArgumentError(f"the format {name!r} has no open(path, **options)")
+    _check_detect(cls, name)
     extensions = getattr(cls, "extensions", None)
     if isinstance(extensions, str) or not isinstance(extensions, Iterable):
         raise InvalidArgumentError(
@@ -268,7 +269,10 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
         raise InvalidArgumentError(
             f"the annotations of open of the format {name!r} cannot be read: {error}"
         ) from None
-    for parameter in list(signature.parameters.values())[1:]:
+    parameters = list(signature.parameters.values())
+    if not parameters or any(parameter.name == "path" for parameter in parameters[1:]):
+        raise InvalidArgumentError(_without_an_object(name, "open(path, **options)"))
+    for parameter in parameters[1:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidArgumentError(
                 f"open of the format {name!r} takes {parameter}; name its options, so that others "
@@ -293,6 +297,27 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
         takes_none = default is not None and NoneType in get_args(parameter.annotation)
         found.append((option, kind, choices, unit, _text(default), takes_none, about))
     return found
+
+
+def _check_detect(cls: Any, name: str) -> None:
+    """Raise if a class cannot be asked about a file, which would be a warning for each."""
+    detect = getattr(cls, "detect", None)
+    try:
+        arguments = inspect.signature(detect) if callable(detect) else None
+    except ValueError:  # it is compiled, and does not say
+        return
+    try:
+        if arguments is not None:
+            arguments.bind(Path(), b"")
+    except TypeError:
+        raise InvalidArgumentError(_without_an_object(name, "detect(path, head)")) from None
+
+
+def _without_an_object(name: str, call: str) -> str:
+    return (
+        f"{call} of the format {name!r} is called without an object of the class: write it with "
+        f"these parameters, as a @staticmethod"
+    )
 
 
 def _kind(name: str, parameter: inspect.Parameter) -> tuple[str, list[str]]:
