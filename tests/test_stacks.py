@@ -12,8 +12,9 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
+from detector_files import write_blo
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
-from vendor_files import write_dm
+from vendor_files import write_dm, write_ser
 
 import framefold as ff
 from framefold.exceptions import (
@@ -73,7 +74,7 @@ def folder(request, tmp_path):
 
 
 @POSITIONS_WITHOUT_DATA
-@odd("the file is cut short", "promises 4 frames, but only 2")
+@odd("the file is cut short", "promises 4 frames, but only [23]", "of 4 elements, the first 3")
 def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     data = random((3, 4, 5, 6))
     header = bytearray(4100)
@@ -91,6 +92,16 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
         dataset = ctx.open(pattern, nav_shape=(3, 4))
         assert dataset.valid_mask.tolist() == [[True] * 4, [True, True, False, False], [True] * 4]
         assert np.array_equal(frames_of(ctx, dataset, roi=(2, 3))[0], data[2, 3])
+    scans = random((2, 2, 2, 5, 5), "uint8")
+    for i, scan in enumerate(scans):
+        write_blo(tmp_path / f"{i}.blo", scan)
+        write_ser(tmp_path / f"{i}_1.ser", scan.reshape(-1, 5, 5))
+    for names in (("0.blo", "1.blo"), ("0_1.ser", "1_1.ser")):
+        files = [tmp_path / name for name in names]
+        files[0].write_bytes(files[0].read_bytes()[:-10])
+        dataset = ctx.open(files, nav_shape=(2, 4))
+        assert dataset.valid_mask.tolist() == [[True] * 3 + [False], [True] * 4]
+        assert np.array_equal(frames_of(ctx, dataset, roi=(1, 0))[0], scans[1, 0, 0])
     # How many pages were lost is nowhere.
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")

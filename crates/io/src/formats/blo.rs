@@ -108,7 +108,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         any_of: &[&[0xAA, 0x55], &[0x55, 0xAA]],
         expected: "aa 55",
     });
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    let dataset =
+        Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(header.n_positions().saturating_sub(n_frames)))
 }
 
 /// Looks for the mark in front of a frame, which is elsewhere if a size in the header is wrong.

@@ -41,7 +41,7 @@ use crate::options::OpenOptions;
 use crate::options::{self, OptionKind, OptionSpec};
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
 use decode::ElementDecoder;
-use framefold_core::{AxisKind, Dataset, Error, MetadataList, Result, checked_product};
+use framefold_core::{AxisKind, DataSource, Dataset, Error, MetadataList, Result, checked_product};
 use header::{Element, Header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,10 +87,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut warnings = Vec::new();
     let path = data_file(path, &mut warnings)?;
     let storage = Storage::open(&path, options.backend)?;
-    let (source, warnings) = build(&storage, &path, options, warnings)
+    let (source, n_valid) = build(&storage, &path, options, warnings)
         .map_err(|error| storage.locate(error.with_format(FORMAT.name)))?;
-    let source = LinearSource::try_new(LinearSpec { warnings, ..source })?;
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    let source = LinearSource::try_new(source)?;
+    let lost = n_valid.saturating_sub(source.info().n_frames);
+    let dataset =
+        Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(lost))
 }
 
 /// The `.ser` file that is meant by the path of one, or of an `.emi` file.
@@ -118,12 +121,13 @@ fn data_file(path: &Path, warnings: &mut Vec<String>) -> Result<PathBuf> {
     Ok(first.clone())
 }
 
+/// The frames that are there, and how many were recorded.
 fn build(
     storage: &Storage,
     path: &Path,
     options: &OpenOptions,
     mut warnings: Vec<String>,
-) -> Result<(LinearSpec, Vec<String>)> {
+) -> Result<(LinearSpec, u64)> {
     let header = Header::read(storage)?;
     let first = header.first_offset(storage)?;
     let element = Element::read(storage, &header, first)?;
@@ -163,9 +167,9 @@ fn build(
         nav_shape: header.nav_shape(),
         metadata,
         details,
-        warnings: Vec::new(),
+        warnings,
     };
-    Ok((spec, warnings))
+    Ok((spec, header.n_valid))
 }
 
 /// Elements as runs of a regular distance; usually a single one.
