@@ -181,9 +181,9 @@ def test_spe_files_that_are_cut_or_lie(ctx, tmp_path):
         with pytest.raises(BadFileError):
             ctx.open(path)
     write_spe(path, data, version=3.0)
-    content = path.read_bytes().replace(
-        b'<DataBlock type="Region"', b'<DataBlock type="Region"/><DataBlock type="Region"'
-    )
-    path.write_bytes(content)
-    with pytest.raises(UnsupportedError, match="several regions"):
-        ctx.open(path)
+    content, region = path.read_bytes(), b'<DataBlock type="Region" count="1"'
+    assert region in content
+    for several in (b'<DataBlock type="Region"/>' + region, region.replace(b"1", b"2")):
+        path.write_bytes(content.replace(region, several))
+        with pytest.raises(UnsupportedError, match="several regions"):
+            ctx.open(path)

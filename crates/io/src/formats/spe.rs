@@ -194,10 +194,11 @@ impl Footer {
         };
         let nothing = || bad("the description in XML does not say where frames are".to_owned());
         let frame = of("Frame").next().ok_or_else(nothing)?;
-        if of("Region").count() > 1 {
+        let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u64>().ok();
+        let n_regions = of("Region").map(|region| number(region, "count").unwrap_or(1));
+        if n_regions.fold(0, u64::saturating_add) > 1 {
             return Err(several_regions(storage, at));
         }
-        let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u64>().ok();
         let (Some(n_frames), Some(stride)) = (number(frame, "count"), number(frame, "stride"))
         else {
             return Err(nothing());
