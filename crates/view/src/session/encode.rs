@@ -1,7 +1,8 @@
 //! Pictures as bytes: as exact as the client wants them.
 //!
 //! `f32` and `f64` are the values; where single precision would not do, `f32` is `f64`. `u8` and `u16` are codes: the value is `offset + scale × code`, and the largest
-//! code is "no data". Whole numbers whose range fits the codes come with `scale` 1 and are exact.
+//! code is "no data". Whole numbers whose range fits the codes come with `scale` 1 and are exact. Where most values
+//! would be one code, though they differ, the next finer form is sent.
 
 use super::reply;
 use super::request::Pane;
@@ -54,15 +55,22 @@ fn range(values: &[f64]) -> (f64, f64) {
 /// The binary message of a picture: `pane` is `scan` or `pattern`, `generation` that of the question.
 pub fn encode(picture: &Picture, pane: &str, generation: u64, precision: Precision) -> Vec<u8> {
     let values = &picture.values;
-    match precision.enough_for(values) {
+    let precision = precision.enough_for(values);
+    match precision {
         Precision::U8 => {
             let codes = Codes::of(values, u8::MAX.into());
+            if codes.flatten(values) {
+                return encode(picture, pane, generation, Precision::U16);
+            }
             message(picture, pane, generation, precision, codes.map(), values.len(), |out| {
                 out.extend(values.iter().map(|value| codes.code(*value) as u8));
             })
         }
         Precision::U16 => {
             let codes = Codes::of(values, u16::MAX);
+            if codes.flatten(values) {
+                return encode(picture, pane, generation, Precision::F32);
+            }
             message(picture, pane, generation, precision, codes.map(), 2 * values.len(), |out| {
                 out.extend(values.iter().flat_map(|value| codes.code(*value).to_le_bytes()));
             })
@@ -72,7 +80,7 @@ pub fn encode(picture: &Picture, pane: &str, generation: u64, precision: Precisi
                 out.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
             })
         }
-        precision @ Precision::F64 => {
+        Precision::F64 => {
             message(picture, pane, generation, precision, (1.0, 0.0), 8 * values.len(), |out| {
                 out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             })
@@ -146,6 +154,24 @@ impl Codes {
 
     fn map(&self) -> (f64, f64) {
         (self.scale, self.offset)
+    }
+
+    /// Whether more than half of the finite values share the code of their median, and are others: as where
+    /// one value is far beyond all others.
+    fn flatten(&self, values: &[f64]) -> bool {
+        if self.scale == 1.0 {
+            return false;
+        }
+        let mut finite: Vec<f64> =
+            values.iter().copied().filter(|value| value.is_finite()).collect();
+        let n = finite.len();
+        if n == 0 {
+            return false;
+        }
+        let (_, &mut median, _) = finite.select_nth_unstable_by(n / 2, f64::total_cmp);
+        let code = self.code(median);
+        let others = finite.iter().filter(|&&value| value != median && self.code(value) == code);
+        2 * others.count() > n
     }
 
     /// Infinite values are the largest and the smallest code.
@@ -244,6 +270,20 @@ mod tests {
                 assert!((value - got).abs() <= 2e-3 / steps * 0.5001, "{value} {got}");
             }
         }
+    }
+
+    #[test]
+    fn one_huge_value_does_not_flatten_the_others() {
+        let mut values: Vec<f64> = (0..100).map(|i| f64::from(i) * 0.5).collect();
+        values[7] = 2f64.powi(32);
+        for precision in [Precision::U8, Precision::U16] {
+            assert_eq!(sent(&values, precision).0["dtype"], "f32");
+        }
+        values[7] = 2e4;
+        assert_eq!(sent(&values, Precision::U8).0["dtype"], "u16");
+        assert_eq!(sent(&values, Precision::U16).0["dtype"], "u16");
+        // Of many that are the same, nothing is lost.
+        assert_eq!(sent(&[[0.5; 9].as_slice(), &[1e9]].concat(), Precision::U8).0["dtype"], "u8");
     }
 
     #[test]
