@@ -102,8 +102,11 @@ fn reciprocal_unit(unit: &str) -> String {
     }
     let is_one = |unit: &str| !unit.contains(['/', '·', '*', ' ']);
     let below_one = unit.strip_prefix('1').and_then(|rest| rest.trim_start().strip_prefix('/'));
-    if let Some(rest) = below_one {
-        return rest.trim().trim_matches(['(', ')']).to_owned();
+    if let Some(rest) = below_one.map(str::trim) {
+        let within = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        if let Some(below) = within.or(Some(rest).filter(|rest| is_one(rest))) {
+            return below.to_owned();
+        }
     }
     match unit.strip_suffix("^-1").or_else(|| unit.strip_suffix("⁻¹")) {
         Some(rest) if is_one(rest) => rest.to_owned(),
@@ -128,6 +131,8 @@ mod tests {
             ("1 / nm", "nm"),
             ("nm/s", "1/(nm/s)"),
             ("1/(nm/s)", "nm/s"),
+            ("1/nm/s", "1/(1/nm/s)"),
+            ("1/(nm)/s", "1/(1/(nm)/s)"),
             ("mrad nm^-1", "1/(mrad nm^-1)"),
         ] {
             assert_eq!(reciprocal_unit(unit), expected);
