@@ -1,11 +1,13 @@
 """Settings of Sphinx for the site; ``build.py`` calls it."""
 
 import re
+from functools import cache
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 from framefold import __version__
 
@@ -94,7 +96,16 @@ def _short_types(_app: Sphinx, *args: Any) -> tuple[str | None, str | None]:
     return shorter[0], shorter[1]
 
 
+class _English(SearchEnglish):
+    """English words for the search: each is taken to its stem once, not once for every page."""
+
+    @cache  # noqa: B019 - there is one, as long as the site is built
+    def stem(self, word: str) -> str:
+        return super().stem(word)
+
+
 def setup(app: Sphinx) -> None:
     """Add what Sphinx does not have."""
+    app.add_search_language(_English)
     app.connect("autodoc-process-signature", _short_types)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
