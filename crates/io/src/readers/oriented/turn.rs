@@ -125,3 +125,19 @@ fn reverse_rows(plane: &mut [u8], len: usize) {
     let pairs = upper.chunks_exact_mut(len).zip(lower.chunks_exact_mut(len).rev());
     pairs.for_each(|(a, b)| a.swap_with_slice(b));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_turned_is_copied() {
+        let from: Vec<u8> = (0..2 * 30).collect();
+        let planes = Planes::new(Orientation::default(), &[2, 3, 2]);
+        let mut out = vec![0; 2 * 24];
+        // Frames of 12 cells that are 15 apart.
+        planes.turn(2, &from, 15, &mut out).unwrap();
+        assert_eq!(out, [&from[..24], &from[30..54]].concat());
+        assert!((0..12).all(|column| planes.column(column).unwrap() == column));
+    }
+}
