@@ -4,7 +4,6 @@ The same test modules, with the package's name in their imports put back to the 
 run in a process of their own.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -47,7 +46,6 @@ def test_the_code_runs_unadapted(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=600,
