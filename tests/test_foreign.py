@@ -178,7 +178,7 @@ def test_machine_code_of_numba_on_demand() -> None:
 
     def checked(value: int) -> int:
         if value < 0:
-            raise ValueError(f"{value} is below 0")  # with a text for which it needs Python objects
+            raise ValueError("below 0", value)  # of which Python objects are made
         return value
 
     only_linked = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -192,7 +192,7 @@ def test_machine_code_of_numba_on_demand() -> None:
     assert outer(1) == 2
     assert later(1) == 3
     for function in outer, later:
-        with pytest.raises(ValueError, match="-1 is below 0"):
+        with pytest.raises(ValueError, match=r"below 0.*-1"):
             function(-1)
     for function in inner, unused:
         (compiled,) = function.overloads.values()

@@ -325,8 +325,9 @@ def _made_anew(found: Any) -> Any:
     known = _made.get((id(found), None))
     if known is not None and known[0] is found:
         return known[1]
-    make = numba.jit(pipeline_class=HelperCompiler, locals=found.locals, **found.targetoptions)
-    made = make(found.py_func)
+    # Not called by the interpreter; by its address it may be, as a function among others.
+    options = {**found.targetoptions, "no_cpython_wrapper": True}
+    made = numba.jit(pipeline_class=HelperCompiler, locals=found.locals, **options)(found.py_func)
     _own.add(made)
     _made[id(found), None] = found, made  # known to itself while it is compiled
     signatures = _foreign.declared_signatures(found)
