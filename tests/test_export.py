@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA
+from sample_udfs import Recorder
 
 import framefold as ff
-from framefold.common.progress import ProgressReporter
 from framefold.exceptions import (
     FileAccessError,
     InvalidArgumentError,
@@ -30,20 +30,6 @@ COMPRESSIONS = ["none", "gzip", "zstd", "blosc", "bitshuffle"]
 def ctx():
     """Exports do not depend on the executor."""
     return ff.Context.make_with("inline")
-
-
-class Recorder(ProgressReporter):
-    def __init__(self):
-        self.states = []
-
-    def start(self, state):
-        self.states.append(("start", state))
-
-    def update(self, state):
-        self.states.append(("update", state))
-
-    def end(self, state):
-        self.states.append(("end", state))
 
 
 def names(folder):
