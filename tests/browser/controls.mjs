@@ -4,7 +4,8 @@ import { hands } from "./hands.mjs";
 
 const keyboard = wanted.by === "keyboard";
 const browser = await launch();
-const { page, seen } = await open(browser, wanted.url);
+// Large enough for all that is beside each other on a screen; each point more is drawn by the processor.
+const { page, seen } = await open(browser, wanted.url, { viewport: { width: 1000, height: 700 } });
 const steps = new Steps();
 const { step } = { step: (name, action) => steps.step(name, action) };
 const { press, write, choose, move, give } = hands(page, keyboard);
