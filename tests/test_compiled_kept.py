@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from forked_scripts import forked_scripts
 
@@ -25,6 +26,7 @@ import framefold as ff
 @ff.compiled
 def factorial(n):
     return 1 if n < 2 else n * factorial(n - 1)
+LARGE, GAPS = np.ones(2**17), np.ones(8)[::2]
 class N(ff.UDF):
     def get_result_buffers(self):
         return {{"n": self.buffer("nav", dtype="int64")}}
@@ -111,8 +113,33 @@ def test_what_allocates_is_loaded_by_another_process(tmp_path, run_fork):
     assert len(list((tmp_path / "cache" / "compiled").iterdir())) == 1
 
 
-def test_functions_that_call_themselves_are_compiled_anew(tmp_path, run_fork):
-    # Numba fills in their addresses, and not in what another process has kept.
+# Numba fills in addresses of functions that call themselves, and not in what another process has
+# kept; those of arrays that are large or not contiguous are in its code.
+@pytest.mark.parametrize("step", ["factorial(3)", "int(LARGE[3] * GAPS[2])"])
+def test_what_has_addresses_of_one_process_is_compiled_anew(tmp_path, run_fork, step):
     for _ in range(2):
-        assert "COMPILED True" in run_fork(tmp_path, step="factorial(3)")
+        assert "COMPILED True" in run_fork(tmp_path, step=step)
     assert not list((tmp_path / "cache" / "compiled").iterdir())
+
+
+def test_large_arrays_of_the_module_are_read_by_each_run():
+    class Looks(ff.UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="float64")}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = LARGE[0]
+
+    def found():
+        return ctx.run_udf(dataset=ctx.load("memory", data=np.ones((1, 2, 2))), udf=Looks())[
+            "x"
+        ].data[0]
+
+    global LARGE
+    ctx = ff.Context.make_with("inline")
+    LARGE = first = np.ones(2**17)
+    assert found() == 1
+    first[:] = 5
+    LARGE = np.ones(2**17)  # as the first one was
+    assert found() == 1

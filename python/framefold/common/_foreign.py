@@ -212,6 +212,12 @@ def _library_on_demand() -> Any:
             while waiting:
                 codegen.set_env(*waiting.popitem())
 
+        @property
+        def has_dynamic_globals(self) -> bool:
+            self._ensure_finalized()
+            self.finish()  # which looks for them
+            return bool(super().has_dynamic_globals)
+
         def get_pointer_to_function(self, name: str) -> int:
             self._ensure_finalized()
             if self.defines(name):

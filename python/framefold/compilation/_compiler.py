@@ -40,8 +40,10 @@ class MachineCode:
         self.alone = all(each in IN_C or each == DESTRUCTOR for each in needed)
         #: Whether another process can use it: not what calls into the interpreter, nor what has
         #: addresses of this process.
-        here = (*IN_PYTHON, UNRESOLVED)
+        here = (*IN_PYTHON, UNRESOLVED, OF_ARRAYS)
         self.can_be_kept = not any(each.startswith(here) for each in needed - OF_MESSAGES)
+        #: Whether it reads arrays of the module where they lie, so that other runs cannot use it.
+        self.is_of_one_run = any(each.startswith(OF_ARRAYS) for each in needed)
 
 
 def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
@@ -163,6 +165,8 @@ IN_PYTHON = (
 )
 #: Addresses that Numba fills in when it has loaded the code: of functions that call themselves.
 UNRESOLVED = ".numba.unresolved$"
+#: Addresses of arrays of the module that the code does not hold: large or not contiguous ones.
+OF_ARRAYS = "numba.dynamic.globals."
 #: What makes the text of an exception with numbers in it: it is there in each process, and is never
 #: called, as the interpreter raises such an exception anew.
 OF_MESSAGES = frozenset(
@@ -181,8 +185,7 @@ def _needed(library: Any) -> set[str]:
     text = str(library.get_llvm_str())
     names = re.findall(r"^declare [^@]*@\"?([\w.$]+)\"?\(", text, re.MULTILINE)
     names += re.findall(r"^@\"?([\w.$]+)\"? = external ", text, re.MULTILINE)
-    if UNRESOLVED in text:
-        names.append(UNRESOLVED)
+    names += (each for each in (UNRESOLVED, OF_ARRAYS) if each in text)
     return {name for name in names if not name.startswith("llvm.")}
 
 

@@ -72,6 +72,8 @@ def load(wanted: Wanted) -> Loaded:
 
             code, (addresses, owner) = compile_wanted(wanted)
             loaded = Loaded(addresses, owner, "compiled", code.returns)
+            if code.is_of_one_run:
+                return loaded
             if key is not None and keeps and code.can_be_kept:
                 _write(key, code)
         if key is not None:
