@@ -112,6 +112,24 @@ def test_names_without_a_value(ctx):
         assert "the interpreter raises nothing" not in " ".join(caught.value.__notes__)
 
 
+def test_loops_in_threads_of_numba_lose_no_run(ctx):
+    @numba.njit(parallel=True)
+    def total(frame):
+        s = 0
+        for y in numba.prange(frame.shape[0]):
+            for x in range(frame.shape[1]):
+                last = frame[y, x]
+            s += int(last * np.inf)
+        return s
+
+    class Threads(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = total(frame) * 0 + 1
+
+    assert (results(ctx, DATA, Threads())["x"] == 1).all()
+
+
 def test_exceptions_of_the_user(ctx):
     class Raises(One):
         @ff.compiled

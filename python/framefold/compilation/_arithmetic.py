@@ -203,7 +203,8 @@ class Arithmetic(KeepReadOnly):
         """What to call in the place of ``int`` and ``float``, and others that make integers."""
         called, kinds = self._call(state, statement)
         value, loc = statement.value, statement.loc
-        if called in TO_INTEGERS and value.args and [*map(is_float, kinds)] == [True]:
+        checks = not state.flags.auto_parallel.enabled  # threads of Numba lose exceptions
+        if checks and called in TO_INTEGERS and value.args and [*map(is_float, kinds)] == [True]:
             name = new(ir.Global(finite.__name__, finite, loc))
             number = new(ir.Expr.call(name, value.args, (), loc))
             return ir.Expr.call(value.func, (number,), (), loc)

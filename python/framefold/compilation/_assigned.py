@@ -40,7 +40,8 @@ class CheckAssigned(ReconstructSSA):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Add the checks, then do the rest."""
         blocks = state.func_ir.blocks
-        unassigned = list(_unassigned(blocks))
+        # Numba loses exceptions of loops that it runs in threads of its own.
+        unassigned = [] if state.flags.auto_parallel.enabled else list(_unassigned(blocks))
         if unassigned:
             self._check(state.func_ir, unassigned)
         return bool(super().run_pass(state))

@@ -73,9 +73,9 @@ def both_of_integers(a: Any, b: Any) -> Any:
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def finite(number: Any) -> Any:
     """A floating-point number that an integer can be made of."""
-    if number != number:
-        raise ValueError(NOT_FINITE)
     if not -(2.0**63) <= number < 2.0**63:
+        if number != number:
+            raise ValueError(NOT_FINITE)
         raise OverflowError(TOO_LARGE)
     return number
 
