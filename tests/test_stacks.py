@@ -107,6 +107,23 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
         ctx.open(tmp_path / "*.tif")
 
 
+@odd("the file ends after 1 pages")
+def test_pages_that_lead_nowhere_in_files_of_one_frame(ctx, tmp_path):
+    data = random((3, 5, 6))
+    for i, frame in enumerate(data):
+        path = tmp_path / f"{i}.tif"
+        tifffile.imwrite(path, frame, photometric="minisblack", byteorder="<")
+        content = bytearray(path.read_bytes())
+        (at,) = struct.unpack_from("<I", content, 4)
+        (n_tags,) = struct.unpack_from("<H", content, at)
+        struct.pack_into("<I", content, at + 2 + 12 * n_tags, 2**31)
+        path.write_bytes(content)
+    assert np.array_equal(frames_of(ctx, ctx.open(tmp_path / "*.tif")), data)
+    tifffile.imwrite(tmp_path / "3.tif", data[:2], photometric="minisblack", metadata=None)
+    with pytest.raises(BadFileError, match=r"0\.tif.* ends before its last page"):
+        ctx.open(tmp_path / "*.tif")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_folders_patterns_and_lists(ctx, folder, backend):
     kind, path, extension, data = folder

@@ -79,19 +79,11 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         stack.add(storage).map_err(|error| error.with_path(path))?;
     }
     for path in &options.files {
-        if let (true, Some((before, _))) = (stack.is_cut, stack.files.last()) {
-            return Err(before.locate(
-                Error::bad_file(
-                    "the file ends before its last page, and nothing tells how many it had: frames \
-                     of the files behind it would move up",
-                )
-                .with_hint("copy it again, or leave it out of the list"),
-            ));
-        }
         let located = |error: Error| error.with_path(path).with_format(FORMAT.name);
         let storage = Storage::open(path, options.backend).map_err(located)?;
         stack.add(storage).map_err(located)?;
     }
+    stack.check_places()?;
     stack.warnings.extend(files::notes(&options.files));
     stack.warnings.extend(stack.sizes.warning());
     stack.arrange();
@@ -127,8 +119,8 @@ impl Piece {
 #[derive(Debug, Default)]
 struct Stack {
     files: Vec<(Storage, Flavour)>,
-    /// The last one promises more pages than there are.
-    is_cut: bool,
+    /// The number of the first one that promises more pages than there are.
+    cut: Option<usize>,
     layouts: Vec<Layout>,
     /// The number of the series that the user wants, and the kind of the pages that are frames.
     wanted: Option<usize>,
@@ -145,6 +137,23 @@ struct Stack {
 }
 
 impl Stack {
+    /// # Errors
+    /// `BadFile` if a file is cut short before another one, and not all have one frame: others may have moved.
+    fn check_places(&self) -> Result<()> {
+        let behind =
+            self.cut.and_then(|cut| self.files.get(cut).filter(|_| cut + 1 < self.files.len()));
+        match behind {
+            Some((file, _)) if self.n_frames != self.files.len() as u64 => Err(file.locate(
+                Error::bad_file(
+                    "the file ends before its last page, and nothing tells how many it had: frames \
+                     of the files behind it would move up",
+                )
+                .with_hint("copy it again, or leave it out of the list"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Adds the pages of a file.
     ///
     /// # Errors
@@ -240,7 +249,7 @@ impl Stack {
                 "'{name}' has other pages after its frames, from page {page} on, which are left out"
             ));
         }
-        self.is_cut = cut.is_some();
+        self.cut = self.cut.or(cut.is_some().then_some(file));
         self.warnings.extend(cut.map(|cut| format!("'{name}': {cut}")));
         if self.n_frames == first_frame {
             return Err(storage.locate(Error::bad_file("there is no page of full size")));
