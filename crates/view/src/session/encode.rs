@@ -156,12 +156,9 @@ impl Codes {
         (self.scale, self.offset)
     }
 
-    /// Whether more than half of the finite values share the code of their median, and are others: as where
-    /// one value is far beyond all others.
+    /// Whether more than half of the finite values that are not their median share its code: as where one
+    /// value is far beyond all others.
     fn flatten(&self, values: &[f64]) -> bool {
-        if self.scale == 1.0 {
-            return false;
-        }
         let mut finite: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite()).collect();
         let n = finite.len();
@@ -170,8 +167,11 @@ impl Codes {
         }
         let (_, &mut median, _) = finite.select_nth_unstable_by(n / 2, f64::total_cmp);
         let code = self.code(median);
-        let others = finite.iter().filter(|&&value| value != median && self.code(value) == code);
-        2 * others.count() > n
+        let others = finite.iter().filter(|&&value| value != median);
+        let (n_alike, n_others) = others.fold((0, 0), |(alike, all), value| {
+            (alike + usize::from(self.code(*value) == code), all + 1)
+        });
+        2 * n_alike > n_others
     }
 
     /// Infinite values are the largest and the smallest code.
@@ -282,6 +282,16 @@ mod tests {
         values[7] = 2e4;
         assert_eq!(sent(&values, Precision::U8).0["dtype"], "u16");
         assert_eq!(sent(&values, Precision::U16).0["dtype"], "u16");
+        // Most of them are 0, as at the border of a scan.
+        let mut sums = vec![0.0; 150];
+        sums.extend((1..=100).map(f64::from));
+        sums.push(4.29e9);
+        for precision in [Precision::U8, Precision::U16] {
+            assert_eq!(sent(&sums, precision).0["dtype"], "f32");
+        }
+        // A scale of 1 by chance.
+        let fractions: Vec<f64> = (0..100).map(|i| f64::from(i) * 0.004).chain([254.0]).collect();
+        assert_eq!(sent(&fractions, Precision::U8).0["dtype"], "u16");
         // Of many that are the same, nothing is lost.
         assert_eq!(sent(&[[0.5; 9].as_slice(), &[1e9]].concat(), Precision::U8).0["dtype"], "u8");
     }
