@@ -231,9 +231,9 @@ def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):
 
     with pytest.warns(
         ThreadsInsteadWarning, match="Locked: parameter 'lock', a lock, cannot"
-    ) as told:
+    ) as given:
         assert_right(ctx.run_udf(dataset, Locked(threading.Lock())), dataset)
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in given] == [__file__]
 
 
 @pytest.fixture

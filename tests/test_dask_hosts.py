@@ -54,7 +54,7 @@ class Together(Where):
 
     def process_frame(self, frame):
         began = self.params.folder / own_address(self.params.address)
-        awaits, deadline = began.exists(), time.monotonic() + 60
+        awaits, deadline = began.exists(), time.monotonic() + 120
         began.touch()
         while awaits and not (self.params.folder / "everyone").exists():
             assert time.monotonic() < deadline

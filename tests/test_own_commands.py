@@ -283,7 +283,6 @@ def test_streams_that_are_closed(run, tmp_path):
     assert np.array_equal(np.load("out.npy"), DATA.sum(axis=(2, 3)))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
 def test_ctrl_c_while_modules_are_imported():
     """It ends the command without a word: a traceback of NumPy's import says nothing to anyone."""
@@ -305,6 +304,7 @@ def test_ctrl_c_while_modules_are_imported():
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
 def test_names_that_are_not_utf_8(run, tmp_path):
     (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
     (tmp_path / "a.npy").rename(tmp_path / os.fsdecode(b"\xff\xfe.npy"))

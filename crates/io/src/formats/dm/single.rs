@@ -94,8 +94,9 @@ impl Order {
             Order::FramesTogether => "frame by frame",
             Order::PositionsTogether => "transposed: all scan positions of a pixel lie together",
         };
-        let told = if image.order_swapped.is_some() { "as the file says" } else { "by convention" };
-        ("data order".to_owned(), format!("{text} ({told})"))
+        let says = image.order_swapped.is_some() && image.shape.len() > 2;
+        let why = if says { "as the file says" } else { "by convention" };
+        ("data order".to_owned(), format!("{text} ({why})"))
     }
 }
 
