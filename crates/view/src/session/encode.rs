@@ -162,7 +162,8 @@ impl Codes {
         let mut finite: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite()).collect();
         let n = finite.len();
-        if n == 0 {
+        // Values that differ by less than the smallest step are the same.
+        if n == 0 || self.scale <= f64::MIN_POSITIVE {
             return false;
         }
         let (_, &mut median, _) = finite.select_nth_unstable_by(n / 2, f64::total_cmp);
@@ -285,7 +286,7 @@ mod tests {
         // Most of them are 0, as at the border of a scan.
         let mut sums = vec![0.0; 150];
         sums.extend((1..=100).map(f64::from));
-        sums.push(4.29e9);
+        sums.push(2f64.powi(32));
         for precision in [Precision::U8, Precision::U16] {
             assert_eq!(sent(&sums, precision).0["dtype"], "f32");
         }
