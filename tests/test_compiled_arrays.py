@@ -1,5 +1,7 @@
 """Operations on arrays that Numba does without looking at shapes are as in NumPy where compiled."""
 
+import math  # noqa: F401 used by lines of code
+
 import numpy as np
 import pytest
 from compiled_cases import both, cache, dataset, interpreted, results  # noqa: F401
@@ -321,6 +323,8 @@ SINGLE = (
 PYTHON_NUMBERS = (
     "u = frame[0].astype(np.uint8); x[0] = int(u[0]) - int(u[1]); x[1] = int(np.uint32(3)) - 4",
     "f = frame[0].astype(np.float32) / np.float32(3); x[0] = float(f[0]) * float(f[4])",
+    "q = self.params.q; v = q[3] * -5; x[0] = math.floor(v); x[1] = math.ceil(v); "
+    "x[2] = math.trunc(v); x[3] = round(v); x[4] = int(q[2] * 2.0**63)",
 )
 #: In one function, as compiling takes long.
 ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *REMAINDERS, *SIGNS, *SINGLE, *PYTHON_NUMBERS)
@@ -413,6 +417,7 @@ REFUSED = (
     "x[:2] = np.linalg.solve(np.ones((1, 2)), np.ones(1))",
     "x[0] = int(self.params.weights[0] * np.inf)",
     "x[0] = round(self.params.weights[0] * np.nan)",
+    "x[0] = math.floor(self.params.weights[0] * -np.inf)",
 )
 
 

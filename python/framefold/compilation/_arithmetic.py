@@ -38,6 +38,8 @@ PRODUCTS = (np.outer, np.kron, np.cross)
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
 #: What makes integers of floating-point numbers, and refuses those that are none.
 TO_INTEGERS = (int, round, math.floor, math.ceil, math.trunc)
+#: What is called before ``int`` in their place: Numba calls the C library for them.
+ROUNDED = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
 
 
 def array_of(found: Any) -> Any:
@@ -207,7 +209,11 @@ class Arithmetic(KeepReadOnly):
         if checks and called in TO_INTEGERS and value.args and [*map(is_float, kinds)] == [True]:
             name = new(ir.Global(finite.__name__, finite, loc))
             number = new(ir.Expr.call(name, value.args, (), loc))
-            return ir.Expr.call(value.func, (number,), (), loc)
+            if called not in ROUNDED:
+                return ir.Expr.call(value.func, (number,), (), loc)
+            name = new(ir.Global("rounded", ROUNDED[called], loc))
+            number = new(ir.Expr.call(name, (number,), (), loc))
+            return ir.Expr.call(new(ir.Global("int", int, loc)), (number,), (), loc)
         function = PYTHON_NUMBERS.get(called)
         if function is None or not kinds:
             return None

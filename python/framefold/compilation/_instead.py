@@ -73,7 +73,8 @@ def both_of_integers(a: Any, b: Any) -> Any:
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
 def finite(number: Any) -> Any:
     """A floating-point number that an integer can be made of."""
-    if not -(2.0**63) <= number < 2.0**63:
+    # One comparison decides for nearly all numbers; it is false for NaN, too.
+    if not abs(number) < 2.0**63 and number != -(2.0**63):
         if number != number:
             raise ValueError(NOT_FINITE)
         raise OverflowError(TOO_LARGE)
