@@ -6,7 +6,8 @@ from compiled_cases import both, cache  # noqa: F401
 
 import framefold as ff
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
+overload = pytest.importorskip("numba.extending").overload
 
 DATA = np.arange(6 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
 
@@ -86,6 +87,12 @@ def doubled(array):
     return array
 
 
+@ff.compiled
+def negative(array):
+    array *= -1
+    return array
+
+
 def test_what_stands_before_a_call_is_computed_before_it(ctx):
     class Before(Calls):
         @ff.compiled
@@ -98,6 +105,43 @@ def test_what_stands_before_a_call_is_computed_before_it(ctx):
         def changed(self, array):
             array[0] = 100
             return 0.5
+
+    both(ctx, DATA, Before)
+
+
+@numba.njit(inline="always")
+def filled(array):
+    array[:2] = 100
+    return 0.5
+
+
+def of_overload(array):
+    array[1:] = 10
+    return 0.25
+
+
+@overload(of_overload)
+def _of_overload(array):
+    return of_overload
+
+
+@pytest.mark.filterwarnings("ignore:(?s).*First-class function type feature is experimental")
+def test_what_stands_before_any_other_writing_is_computed_before_it(ctx):
+    class Before(Calls):
+        @ff.compiled
+        def process_frame(self, frame):
+            def nested(array):
+                array[0] = 50
+                return 0.5
+
+            a, b = frame[0].copy(), frame[1].copy()
+            chosen = doubled if frame[0, 0] > 20 else negative
+            found = (a + 1) * nested(a) + 10 * ((a - 1) * filled(a))
+            found += (a + 2) * of_overload(a) + (a - 2) * np.add(a, 1, a)
+            found += (np.broadcast_to(b, (2, 5)) - 1)[0] * 2 + -b * chosen(b)
+            self.results.a[0] = found.sum()
+            c = (np.broadcast_to(b, (2, 5)) + 1) * filled(b)
+            self.results.b[0] = c.sum() + ((b * 2) - np.round(b * 0.3, 0, b)).sum()
 
     both(ctx, DATA, Before)
 

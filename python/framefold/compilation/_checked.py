@@ -26,7 +26,7 @@ from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, mak
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
-from framefold.compilation._arithmetic import Arithmetic, array_of, in_double, is_float
+from framefold.compilation._arithmetic import array_of, in_double, is_float
 from framefold.compilation._instead import (
     NAMES,
     OUTSIDE,
@@ -39,6 +39,7 @@ from framefold.compilation._instead import (
     square,
 )
 from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._order import InOrder
 
 nt: Any = numba.types
 
@@ -235,7 +236,7 @@ METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class CheckArrays(Arithmetic):
+class CheckArrays(InOrder):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
 
     _name = "framefold_check_arrays"
@@ -269,55 +270,22 @@ class CheckArrays(Arithmetic):
             return None
         return next((other for this, other in REPLACED.items() if this is found), None)
 
-    def _correct(self, state: Any) -> bool:
-        """Whether there were statements to change."""
-        blocks = state.func_ir.blocks.values()
-        self._early = [each for block in blocks for each in self._before_calls(state, block)]
-        return super()._correct(state)
-
-    def _before_calls(self, state: Any, block: Any) -> Iterator[Any]:
-        """Operators with arrays that a function may write into which is called before their use.
-
-        Numba would compute them at their use, with other operators in one loop.
-        """
-        waiting: dict[str, Any] = {}
-        for statement in block.body:
-            value = getattr(statement, "value", None)
-            if not isinstance(value, ir.Expr) or not isinstance(statement, ir.Assign):
-                continue
-            used = {each.name for each in value.list_vars()}
-            if value.op == "call" and self._may_write(state.typemap[value.func.name]):
-                yield from (each for name, each in waiting.items() if name not in used)
-                waiting.clear()
-            for name in used & waiting.keys():
-                del waiting[name]
-            arrays = (array_of(state.typemap[name]) for name in used)
-            computed = value.op in ("binop", "unary") or isinstance(
-                self._call(state, statement)[0], np.ufunc | DUFunc
-            )
-            if computed and any(each and each.mutable for each in arrays):
-                waiting[statement.target.name] = statement
-
-    def _may_write(self, called: Any) -> bool:
-        """Whether it is a function or a method of the user's."""
-        method = isinstance(called, nt.BoundFunction) and not isinstance(called.this, nt.Array)
-        return method or isinstance(called, nt.Dispatcher)
+    def has_output(self, called: Any, kinds: Any) -> bool:
+        """Whether a function of NumPy's is given an array to write its result into."""
+        function = METHODS.get(called, called)
+        if isinstance(function, np.ufunc | DUFunc):
+            n_arguments = function.nin + 1
+        else:
+            n_arguments = WITH_OUTPUT.get(function, (None, len(BY_OUTPUT.get(function, ()))))[1]
+        return 0 < n_arguments <= len(kinds) and array_of(kinds[-1]) is not None
 
     def checks_shapes(self, state: Any) -> bool:
         """Whether shapes are checked, and not only what overlaps."""
         return bool(state.flags.boundscheck)
 
-    def change(self, state: Any, statement: Any, new: Callable[..., Any]) -> Any:
+    def changed(self, state: Any, statement: Any, new: Callable[..., Any]) -> Any:
         """What to put in the place of a statement; None if it stays as it is."""
-        changed = self._changed(state, statement, new)
-        if any(statement is each for each in self._early):
-            # Of a name as the user's are, Numba computes the value where it stands.
-            value = new((changed or statement).value, "framefold")
-            return ir.Assign(value, statement.target, statement.loc)
-        return changed
-
-    def _changed(self, state: Any, statement: Any, new: Callable[..., Any]) -> Any:
-        if (changed := super().change(state, statement, new)) is not None:
+        if (changed := super().changed(state, statement, new)) is not None:
             return changed
         value, loc = getattr(statement, "value", None), statement.loc
         if isinstance(statement, ir.SetItem | ir.StaticSetItem):
