@@ -143,3 +143,21 @@ def test_large_arrays_of_the_module_are_read_by_each_run():
     first[:] = 5
     LARGE = np.ones(2**17)  # as the first one was
     assert found() == 1
+
+
+@ff.compiled(cache=False)
+def not_kept(frame):
+    return frame.sum()
+
+
+def calls_it(frame):
+    return not_kept(frame)
+
+
+def test_what_is_not_to_be_kept_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path))
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=np.ones((1, 1, 2, 2)), sig_dims=2)
+    for function in not_kept, ff.compiled(calls_it):
+        assert ctx.map(dataset, function).data == 4
+    assert not list(tmp_path.glob("compiled/*"))

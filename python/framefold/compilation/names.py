@@ -17,7 +17,7 @@ import numpy as np
 
 from framefold.common import _foreign
 from framefold.common._user_code import globals_in, names_in
-from framefold.compilation.marks import MARK
+from framefold.compilation.marks import MARK, options_of
 
 
 class UncertainError(Exception):
@@ -39,6 +39,12 @@ def functions_of(function: FunctionType) -> Iterator[FunctionType]:
         yield each
         for _, value in _reached(each):
             waiting.extend(_functions_in(value))
+
+
+def keeps(function: Any) -> bool:
+    """Whether machine code of a function may be kept on disk, by all functions that it reaches."""
+    found = (options_of(each) for each in functions_of(function))
+    return all(options is None or options.cache for options in found)
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:

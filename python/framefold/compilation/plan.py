@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from framefold.compilation.marks import Options, options_of
-from framefold.compilation.names import fingerprint
+from framefold.compilation.names import fingerprint, keeps
 from framefold.compilation.values import Spec
 
 #: To be raised whenever the code that is generated changes.
@@ -75,6 +75,16 @@ class Wanted(NamedTuple):
     def options(self) -> Options:
         """Those of what processes the data."""
         return options_of(self.process) or Options()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the machine code may be kept on disk."""
+        specs = [member.spec for member in (*self.params, *self.task_data)]
+        for spec in specs:  # which grows
+            specs += spec.items
+        given = [spec.function for spec in specs if spec.function is not None]
+        methods = [function for _, function in self.methods]
+        return all(map(keeps, (*self.functions, *methods, *given)))
 
     def key(self, about_numba: str) -> str:
         """What tells it from everything else that may be compiled.

@@ -63,7 +63,7 @@ def load(wanted: Wanted) -> Loaded:
             key = None  # compiled anew for each run
         if key is not None and key in _loaded:
             return _loaded[key]._replace(origin="memory")
-        keeps = key is not None and all(_keeps(function) for function in wanted.functions)
+        keeps = key is not None and wanted.keeps
         if key is not None and keeps and (found := _read(key)) is not None:
             meta, data = found
             loaded = Loaded(*_link(meta, data), "cache", str(meta["returns"]))
@@ -83,7 +83,7 @@ def load(wanted: Wanted) -> Loaded:
 
 def return_type(function: Any, dtype: str, ndim: int) -> str:
     """The dtype of what a function of a frame returns, by name."""
-    from framefold.compilation.names import fingerprint
+    from framefold.compilation.names import fingerprint, keeps
     from framefold.compilation.plan import GENERATION
 
     with _lock:
@@ -92,21 +92,15 @@ def return_type(function: Any, dtype: str, ndim: int) -> str:
             key = hashlib.sha256(repr(about).encode()).hexdigest()
         except UncertainError:
             key = ""
-        if key and _keeps(function) and (found := _read(key)) is not None:
+        kept = bool(key) and keeps(function)
+        if kept and (found := _read(key)) is not None:
             return str(found[0]["returns"])
         from framefold.compilation import _compiler
 
         name = _compiler.return_type(function, dtype, ndim)
-        if key and _keeps(function):
+        if kept:
             _write_file(key, {"returns": name}, b"")
         return name
-
-
-def _keeps(function: Any) -> bool:
-    from framefold.compilation.marks import options_of
-
-    options = options_of(function)
-    return options is None or options.cache
 
 
 def about_numba() -> str:
