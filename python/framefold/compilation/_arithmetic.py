@@ -106,13 +106,6 @@ def in_double(function: Any, kinds: Any) -> list[bool]:
 class Arithmetic(KeepReadOnly):
     """Finds types, and has what to compute in the place of what is computed otherwise."""
 
-    def _definition(self, function: Any, variable: Any) -> Any:
-        """The one value of a variable; None if there are several, or none is known."""
-        try:
-            return function.get_definition(variable)
-        except KeyError:
-            return None
-
     def _given(
         self, state: Any, call: Any, names: tuple[str, ...], new: Callable[[Any], Any]
     ) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from framefold.compilation._instead import (
 )
 from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation._order import InOrder
+from framefold.compilation._readonly import definition
 
 nt: Any = numba.types
 
@@ -262,7 +263,7 @@ class CheckArrays(InOrder):
         if isinstance(value, ir.Global | ir.FreeVar):
             found = value.value
         elif isinstance(value, ir.Expr) and value.op == "getattr" and value.attr in NAMES:
-            owner = self._definition(function, value.value)
+            owner = definition(function, value.value)
             own = isinstance(owner, ir.Expr) and owner.op == "getattr" and owner.attr == "xp"
             module = np if own else getattr(owner, "value", None)
             found = getattr(np, value.attr) if module is np else None
@@ -493,7 +494,7 @@ class CheckArrays(InOrder):
 
     def _is_new(self, state: Any, variable: Any) -> bool:
         """Whether an array was made by an operator, so that it is part of no other."""
-        found = self._definition(state.func_ir, variable)
+        found = definition(state.func_ir, variable)
         return isinstance(found, ir.Expr) and found.op in ("binop", "unary")
 
     def _index(self, state: Any, array: Any, access: Any, new: Callable[[Any], Any]) -> Any:

@@ -117,6 +117,14 @@ def put(
     return variable
 
 
+def definition(function: Any, variable: Any) -> Any:
+    """The one value of a variable; None if there are several, or none is known."""
+    try:
+        return function.get_definition(variable)
+    except KeyError:
+        return None
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
     """Finds types as Numba does, but what is part of a read-only array is read-only.

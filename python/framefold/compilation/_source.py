@@ -91,8 +91,6 @@ class Entry:
 
     def members(self, kind: Any, values: dict[str, str]) -> str:
         """An expression for a struct of members, each an expression."""
-        if not values:
-            return f"{self.give(_types.make_empty(kind), 'empty')}()"
         make = self.give(_types.make_members(kind), "make")
         return f"{make}({_tuple(list(values.values()))})"
 
@@ -113,7 +111,7 @@ class Entry:
                 slot += item.n_slots
                 kinds.append(kind)
                 expressions.append(expression)
-            return _tuple_type(kinds), _tuple(expressions)
+            return nt.Tuple(tuple(kinds)), _tuple(expressions)
         if spec.kind == "function" and spec.function is not None:
             options = options_of(spec.function) or Options()
             kind = nt.Dispatcher(_types.dispatcher(spec.function, options))
@@ -123,22 +121,14 @@ class Entry:
         return nt.none, "None"
 
 
-def _tuple_type(kinds: list[Any]) -> Any:
-    if not kinds:
-        return nt.Tuple(())
-    if all(kind == kinds[0] for kind in kinds):
-        return nt.UniTuple(kinds[0], len(kinds))
-    return nt.Tuple(tuple(kinds))
-
-
 def _dtype(name: str) -> Any:
     import numpy as np
 
     return np.dtype(name)
 
 
-def _tuple(expressions: list[str] | None) -> str:
-    return "(" + "".join(f"{each}, " for each in expressions or []) + ")"
+def _tuple(expressions: list[str]) -> str:
+    return "(" + "".join(f"{each}, " for each in expressions) + ")"
 
 
 def process_entry(wanted: Wanted, first: Any = None) -> Any:

@@ -39,7 +39,7 @@ from framefold.common import _foreign
 from framefold.compilation._assigned import CheckAssigned
 from framefold.compilation._checked import CheckArrays, CheckHelpers
 from framefold.compilation._lowering import ONLY_LINKED, Lowering
-from framefold.compilation._readonly import Same, put
+from framefold.compilation._readonly import Same, definition, put
 from framefold.compilation.marks import MARK, Options, options_of
 from framefold.compilation.names import LIBRARIES, home
 
@@ -134,19 +134,6 @@ def make_members(members: Members) -> Any:
             return impl_ret_borrowed(context, builder, members, struct._getvalue())
 
         return members(values), codegen
-
-    return make
-
-
-def make_empty(members: Members) -> Any:
-    """An intrinsic that makes a value of a type without members."""
-
-    @intrinsic
-    def make(typing_context: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return cgutils.create_struct_proxy(members)(context, builder)._getvalue()
-
-        return members(), codegen
 
     return make
 
@@ -404,29 +391,23 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 
     def _named(self, function: Any, variable: Any) -> str:
         """What it is in the user's code, as far as that can be known: ``self.task_data``."""
-        found = self._definition(function, variable)
+        found = definition(function, variable)
         if isinstance(found, numba_ir.Expr) and found.op == "getattr":
             return f"{self._named(function, found.value)}.{found.attr}"
         return str(found.name if isinstance(found, numba_ir.Arg) else variable.name)
 
-    def _definition(self, function: Any, variable: Any) -> Any:
-        try:
-            return function.get_definition(variable)
-        except KeyError:
-            return None
-
     def _holds_arrays(self, function: Any, target: Any) -> bool:
         """Whether it is ``self.results`` or the like, or an argument, as in ``merge``."""
-        found = self._definition(function, target)
+        found = definition(function, target)
         if isinstance(found, numba_ir.Expr) and found.op == "getattr":
             return found.attr in ("results", "params", "task_data")
         return isinstance(found, numba_ir.Arg) and found.name != "self"
 
     def _is_in_place(self, function: Any, statement: Any) -> bool:
-        found = self._definition(function, statement.value)
+        found = definition(function, statement.value)
         if not isinstance(found, numba_ir.Expr) or found.op != "inplace_binop":
             return False
-        left = self._definition(function, found.lhs)
+        left = definition(function, found.lhs)
         return (
             isinstance(left, numba_ir.Expr)
             and left.op == "getattr"
@@ -436,7 +417,7 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
 
     def _are_same(self, function: Any, one: Any, other: Any) -> bool:
         """Whether both are the same attribute of the same attribute and so on of an argument."""
-        one, other = self._definition(function, one), self._definition(function, other)
+        one, other = definition(function, one), definition(function, other)
         if isinstance(one, numba_ir.Expr) and isinstance(other, numba_ir.Expr):
             return (
                 one.op == other.op == "getattr"
