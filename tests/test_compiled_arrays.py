@@ -1,6 +1,6 @@
 """Operations on arrays that Numba does without looking at shapes are as in NumPy where compiled."""
 
-import math  # noqa: F401 used by lines of code
+import math  # noqa: F401
 
 import numpy as np
 import pytest
