@@ -108,24 +108,26 @@ export function stalePaints({ paints }) {
 }
 
 /**
- * Waits until pictures are exact, of which more than `before` were painted; gives the words of what failed. The page looks by
- * itself, in one call, and draws no frames for that.
+ * Waits until pictures are exact, of which more than `before` were painted, and the first one answers another question than
+ * `gen`; gives the words of what failed. The page looks by itself, in one call, and draws no frames for that.
  */
-export const exact = (page, panes = ["pattern", "scan"], before = -1) =>
+export const exact = (page, panes = ["pattern", "scan"], before = -1, gen = null) =>
     page.evaluate(
-        async ([panes, before, limit]) => {
+        async ([panes, before, gen, limit]) => {
+            const newest = ({ paints }) => paints.findLast(({ pane }) => pane === panes[0])?.gen;
+            const painted = (counts) => counts.painted > before && (gen === null || newest(counts) !== gen);
             const shown = (selector) => [...document.querySelectorAll(selector)].filter((node) => node.checkVisibility());
             const settled = (viewer, pane) => viewer.settled(pane) && shown(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`).length > 0;
             const end = performance.now() + limit;
             for (;;) {
                 const viewer = document.querySelector(".ffv")?.framefold;
-                if (viewer && viewer.counts().painted > before && panes.every((pane) => settled(viewer, pane))) break;
+                if (viewer && painted(viewer.counts()) && panes.every((pane) => settled(viewer, pane))) break;
                 if (performance.now() > end) throw new Error(`not exact: ${shown(".ffv-state, .ffv-trouble").map((node) => node.innerText)}`);
                 await new Promise((resolve) => setTimeout(resolve, 25));
             }
             return shown(".ffv-trouble").map((node) => node.textContent);
         },
-        [panes, before, LIMIT_MS],
+        [panes, before, gen, LIMIT_MS],
     );
 
 export const state = (page) => page.evaluate(() => JSON.parse(document.querySelector(".ffv").framefold.state()));
@@ -135,41 +137,39 @@ export const painted = (page) => page.evaluate(() => document.querySelector(".ff
 export const place = (page, pane, y, x) =>
     page.evaluate(([pane, y, x]) => document.querySelector(".ffv").framefold.place(pane, y, x), [pane, y, x]);
 
-/** The canvas as it is on the screen: its size, and RGBA in base64. */
-export const pixels = (page, pane) =>
+/** What a pane's canvas shows, RGBA in base64, and where on it the picture lies: for comparison with NumPy's. */
+export const drawn = (page, pane) =>
     page.evaluate((pane) => {
-        const { width, height, data } = document.querySelector(".ffv").framefold.pixels(pane);
+        const viewer = document.querySelector(".ffv").framefold;
+        const { x, y, k } = viewer.place(pane, 0, 0);
+        const box = document.querySelector(`.ffv-pane-${pane} .ffv-stage`).getBoundingClientRect();
+        const { width, height, data } = viewer.pixels(pane);
         let text = "";
         for (let i = 0; i < data.length; i += 8192) text += String.fromCharCode(...data.subarray(i, i + 8192));
-        return { width, height, rgba: btoa(text) };
+        return { width, height, rgba: btoa(text), top: y - box.y, left: x - box.x, k };
     }, pane);
 
-/** What a pane's canvas shows, and where on it the picture lies: for comparison with NumPy's. */
-export async function drawn(page, pane) {
-    const { x, y, k } = await place(page, pane, 0, 0);
-    const box = await page.locator(`.ffv-pane-${pane} .ffv-stage`).boundingBox();
-    return { ...(await pixels(page, pane)), top: y - box.y, left: x - box.x, k };
-}
-
 /** Sets entries of the state, each by its path. */
-export async function set(page, changes) {
-    const saved = await state(page);
-    for (const [path, value] of Object.entries(changes)) {
-        const keys = path.split(".");
-        const last = keys.pop();
-        keys.reduce((at, key) => at[key], saved)[last] = value;
-    }
-    await page.evaluate((text) => document.querySelector(".ffv").framefold.load(text), JSON.stringify(saved));
-}
+export const set = (page, changes) =>
+    page.evaluate((changes) => {
+        const viewer = document.querySelector(".ffv").framefold;
+        const saved = JSON.parse(viewer.state());
+        for (const [path, value] of Object.entries(changes)) {
+            const keys = path.split(".");
+            const last = keys.pop();
+            keys.reduce((at, key) => at[key], saved)[last] = value;
+        }
+        viewer.load(JSON.stringify(saved));
+    }, changes);
 
 /** Does something after which a pane shows another picture, and waits until that is exact. */
 export async function follows(page, pane, action) {
-    const newest = () =>
-        page.evaluate((pane) => document.querySelector(".ffv").framefold.counts().paints.findLast((paint) => paint.pane === pane)?.gen, pane);
-    const before = await newest();
+    const before = await page.evaluate(
+        (pane) => document.querySelector(".ffv").framefold.counts().paints.findLast((paint) => paint.pane === pane)?.gen,
+        pane,
+    );
     await action();
-    await until(newest, (now) => now !== before);
-    await exact(page, [pane]);
+    await exact(page, [pane], -1, before);
 }
 
 /** Steps with names: each runs, and says what went wrong. */

@@ -8,19 +8,23 @@ await exact(page);
 await set(page, wanted.changes);
 await exact(page);
 await page.waitForTimeout(200);
-const found = {};
-for (const pane of ["scan", "pattern"]) {
-    const panel = page.locator(`.ffv-pane-${pane}`);
-    found[pane] = {
-        fields: await Promise.all(["low", "high"].map((name) => panel.locator(`[data-field=${name}]`).inputValue())),
-        bar: await panel.locator(".ffv-scalebar").textContent(),
-        marks: ((await panel.locator(".ffv-marks").getAttribute("d")) ?? "").split("M").length - 1,
-        curve: await panel.locator(".ffv-curve").first().getAttribute("d"),
-        ticks: await panel.locator(".ffv-ticks text").evaluateAll((all) => all.map((one) => [one.textContent, one.getBoundingClientRect()])),
-        stage: await panel.locator(".ffv-stage").boundingBox(),
+// In one call: for others, much is loaded into the page first.
+const found = await page.evaluate(() => {
+    const look = (pane) => {
+        const of = (selector) => document.querySelector(`.ffv-pane-${pane} ${selector}`);
+        const ticks = document.querySelectorAll(`.ffv-pane-${pane} .ffv-ticks text`);
+        return {
+            fields: ["low", "high"].map((name) => of(`[data-field=${name}]`).value),
+            bar: of(".ffv-scalebar").textContent,
+            marks: (of(".ffv-marks").getAttribute("d") ?? "").split("M").length - 1,
+            curve: of(".ffv-curve").getAttribute("d"),
+            ticks: [...ticks].map((one) => [one.textContent, one.getBoundingClientRect().toJSON()]),
+            stage: of(".ffv-stage").getBoundingClientRect().toJSON(),
+        };
     };
-}
-found.beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    const beyond = document.documentElement.scrollWidth - innerWidth;
+    return { scan: look("scan"), pattern: look("pattern"), beyond };
+});
 if (wanted.picture) await page.screenshot({ path: wanted.picture, fullPage: true });
 if (wanted.export) {
     await page.locator(".ffv-export summary").first().click();
