@@ -317,16 +317,14 @@ def test_neighbouring_numbers_differ(tmp_path: Path, counts: np.ndarray) -> None
 # --- How soon it follows -------------------------------------------------------------------------
 
 
-def test_the_picture_follows_the_pointer(scan: Path, tmp_path: Path) -> None:
-    folder = Path(PICTURES) if PICTURES else tmp_path
+def test_the_picture_follows_the_pointer(scan: Path) -> None:
     with viewer(scan) as (link, _):
-        found = drive("drag.mjs", url=link, steps=60, radius=4, folder=str(folder))
+        found = drive("drag.mjs", url=link, steps=60, radius=4, folder=PICTURES)
     print({key: found[key] for key in ("painted", "dropped", "p50", "p95", "painter")})
     assert found["painted"] > 5
     assert found["changed"]
     assert found["stalePaints"] == 0
     assert found["errors"] == []
-    assert len(list(folder.glob("drag-*.png"))) == 6
 
 
 def test_a_slow_link(scan: Path) -> None:
@@ -355,13 +353,16 @@ def test_coarse_pictures_of_a_slow_link(tmp_path: Path) -> None:
     assert "f32" not in found["exact"]
     for shown in found["shown"]:
         picture, (detector,) = shown["picture"], shown["query"]["detector"]
-        codes = np.frombuffer(base64.b64decode(picture["codes"]), np.uint8).reshape(64, 64)
+        codes = np.frombuffer(base64.b64decode(picture["codes"]), np.uint8)
         assert picture["scale"] > 1
-        values = picture["offset"] + picture["scale"] * codes.astype(float)
+        values = picture["offset"] + picture["scale"] * codes.reshape(picture["shape"])
         shape = detector["shape"]
         pixels = disk_in((12, 12), shape["cy"], shape["cx"], shape["r"])
-        expected = counts[..., pixels].sum(axis=-1)
+        # On a busy computer it is a preview, of which each position stands for some.
+        sy, sx = picture["stride"]
+        expected = counts[::sy, ::sx, pixels].sum(axis=-1)
         assert np.abs(values - expected).max() <= 0.5 * picture["scale"] * (1 + 1e-9)
+        values = values.repeat(sy, axis=0).repeat(sx, axis=1)[:64, :64]
         display = shown["state"]["scan"]["display"]
         check(shown, values, display, tables()[display["colormap"]])
 

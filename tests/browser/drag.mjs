@@ -1,6 +1,7 @@
 // A detector is dragged over the pattern: how soon the scan image follows, and that nothing old is painted.
 import { counts, exact, launch, open, place, set, stalePaints, state, tell, wanted } from "./common.mjs";
 import { join } from "node:path";
+import { hold } from "./hands.mjs";
 
 const browser = await launch();
 const { page, seen } = await open(browser, wanted.url);
@@ -11,22 +12,20 @@ const { cy, cx, r } = (await state(page)).scan.query.detector[0].shape;
 
 /** Drags the detector once around, to where it was. */
 async function drag(steps, during = () => {}) {
-    const start = await place(page, "pattern", cy, cx);
-    await page.mouse.move(start.x, start.y);
-    await page.mouse.down();
+    const { x, y, k } = await place(page, "pattern", cy, cx);
+    const mouse = await hold(page, { x, y });
     // With limits that stay, the picture alone is new.
     await set(page, { "scan.display.auto": false });
     await exact(page);
     await during(0);
     for (let i = 1; i <= steps; i++) {
         const turn = (2 * Math.PI * i) / steps;
-        const to = await place(page, "pattern", cy + radius * Math.sin(turn), cx + radius * Math.sin(2 * turn));
-        await page.mouse.move(to.x, to.y);
+        await mouse.move({ x: x + radius * k * Math.sin(2 * turn), y: y + radius * k * Math.sin(turn) });
         await page.waitForTimeout(16);
         await during(i);
     }
     const found = await counts(page);
-    await page.mouse.up();
+    await mouse.release();
     await exact(page);
     return found;
 }
@@ -44,10 +43,12 @@ const during = await drag(steps, async (i) => {
 const after = await counts(page);
 const latencies = during.latencies.slice(before.latencies.length).sort((a, b) => a - b);
 const at = (part) => latencies[Math.min(latencies.length - 1, Math.floor(part * latencies.length))] ?? null;
-// Once more, with pictures for people.
-await drag(12, async (i) => {
-    if (i > 0 && i % 2 === 0) await page.locator(".ffv-panes").screenshot({ path: join(wanted.folder, `drag-${String(i).padStart(3, "0")}.png`) });
-});
+// Once more, with pictures for people, if they want to see them.
+if (wanted.folder) {
+    await drag(12, async (i) => {
+        if (i > 0 && i % 2 === 0) await page.locator(".ffv-panes").screenshot({ path: join(wanted.folder, `drag-${String(i).padStart(3, "0")}.png`) });
+    });
+}
 tell({
     painted: during.painted - before.painted,
     dropped: after.stale - before.stale,

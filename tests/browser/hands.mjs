@@ -1,5 +1,31 @@
 // The two ways to use a control: with the mouse, and with keys alone.
 
+/**
+ * The mouse with its button held down at a place. As Playwright's, which at each move asks the page whether a thing is dragged as
+ * HTML has it, in four more messages: the viewer has none.
+ */
+export async function hold(page, from) {
+    const wire = await page.context().newCDPSession(page);
+    const send = (type, { x, y }, buttons) => wire.send("Input.dispatchMouseEvent", { type, x, y, button: "left", buttons, clickCount: type === "mouseMoved" ? 0 : 1 });
+    let at = from;
+    await page.mouse.move(from.x, from.y);
+    await send("mousePressed", from, 1);
+    return {
+        /** On a straight line, in so many steps. */
+        async move(to, steps = 1) {
+            const begin = at;
+            for (let i = 1; i <= steps; i++) {
+                at = { x: begin.x + ((to.x - begin.x) * i) / steps, y: begin.y + ((to.y - begin.y) * i) / steps };
+                await send("mouseMoved", at, 1);
+            }
+        },
+        async release() {
+            await send("mouseReleased", at, 0);
+            await wire.detach();
+        },
+    };
+}
+
 /** What hands do on a page. */
 export function hands(page, keyboard) {
     /** As Tab would, once it is there to be seen: what is hidden takes no focus, and keys would go elsewhere. */
@@ -45,10 +71,9 @@ export function hands(page, keyboard) {
         }
         const box = await handle.boundingBox();
         const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-        await page.mouse.move(x, y);
-        await page.mouse.down();
-        await page.mouse.move(x + 10 * right, y + 10 * down, { steps: 3 });
-        await page.mouse.up();
+        const mouse = await hold(page, { x, y });
+        await mouse.move({ x: x + 10 * right, y: y + 10 * down }, 3);
+        await mouse.release();
     }
 
     /** Chooses a file in the dialog that a control opens. */

@@ -1,6 +1,6 @@
 // The viewer over links that are slow, have a prefix, break, or lead to a viewer that ends.
 import { counts, drawn, exact, launch, open, painted, place, set, stalePaints, state, tell, until, wanted } from "./common.mjs";
-import { hands } from "./hands.mjs";
+import { hands, hold } from "./hands.mjs";
 import { proxy } from "./proxy.mjs";
 
 const browser = await launch();
@@ -10,16 +10,14 @@ const between = await proxy(new URL(wanted.url), { rate: rate ?? Infinity, laten
 /** Moves the detector in a circle while `during` goes on. */
 async function drag(page, steps, during = () => {}) {
     const { cy, cx } = (await state(page)).scan.query.detector[0].shape;
-    const start = await place(page, "pattern", cy, cx);
-    await page.mouse.move(start.x, start.y);
-    await page.mouse.down();
+    const { x, y, k } = await place(page, "pattern", cy, cx);
+    const mouse = await hold(page, { x, y });
     for (let i = 1; i <= steps; i++) {
-        const to = await place(page, "pattern", cy + 5 * Math.sin(i / 6), cx + 5 * Math.sin(i / 4));
-        await page.mouse.move(to.x, to.y);
+        await mouse.move({ x: x + 5 * k * Math.sin(i / 4), y: y + 5 * k * Math.sin(i / 6) });
         await page.waitForTimeout(20);
         await during(i);
     }
-    await page.mouse.up();
+    await mouse.release();
 }
 
 const asked = [];
