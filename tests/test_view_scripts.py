@@ -225,6 +225,40 @@ def test_slices_of_scans_with_more_axes(frames, opened, tmp_path):
     check(dataset, queries, tmp_path / "run")
 
 
+def test_steps_and_pixels_that_are_longer_along_y(frames, opened, tmp_path):
+    """They count as such where both axes have the same unit, in scripts as in the viewer."""
+    step, pixel = 3.0, 0.75
+    plain = opened(frames, nav_shape=NAV)
+    dataset = plain.calibrate(
+        scan_step=[(-1.5, "nm"), (0.5, "nm")], pixel_size=[(0.3, "mrad"), (0.4, "mrad")]
+    )
+    turn = {name: value for name, value in COM.items() if name != "kind"}
+    parts = ("vector", "magnitude", "divergence", "curl")
+    queries = {part: scan((), {**COM, "part": part}) for part in parts}
+    queries["idpc"] = scan((), {"kind": "idpc", **turn})
+
+    total, y, x = (np.sum(frames * at, axis=(2, 3)) for at in (1, *np.indices(SIG)))
+    field = x / total - 8.5 - 1j * pixel * (y / total - 7.25)
+    field *= np.exp(1j * np.radians(30))
+    y, x = field.imag, field.real
+    fy, fx = np.meshgrid(np.fft.fftfreq(NAV[0], step), np.fft.fftfreq(NAV[1]), indexing="ij")
+    squared = np.where((fy == 0) & (fx == 0), np.inf, fy**2 + fx**2)
+    phase = np.fft.ifft2(-1j * (fy * np.fft.fft2(y) + fx * np.fft.fft2(x)) / squared)
+    (yy, yx), (xy, xx) = np.gradient(y, step, 1), np.gradient(x, step, 1)
+    expected = [np.stack([y, x]), np.hypot(y, x), yy + xx, yx - xy, phase.real]
+    client = Client(dataset)
+    for (name, query), values in zip(queries.items(), expected, strict=True):
+        agree(name, client.array(query), values)
+    check(dataset, queries, tmp_path / "run")
+
+    others = plain.calibrate(
+        scan_step=[(1.5, "nm"), (0.5, "s")], pixel_size=[(0.3, "1/nm"), (0.4, "mrad")]
+    )
+    others, plain = Client(others), Client(plain)
+    for query in queries.values():
+        np.testing.assert_array_equal(others.array(query), plain.array(query))
+
+
 def test_lines(frames, opened, tmp_path):
     """Scans and frames of one axis."""
     dataset = opened(frames.reshape((-1, SIG[0] * SIG[1])), sig_dims=1)

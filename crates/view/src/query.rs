@@ -52,7 +52,8 @@ pub enum ScanChannel {
     Std,
     /// The largest of those with a weight other than 0.
     Max,
-    /// Their centre of mass from `centre`, turned by `rotation`.
+    /// Their centre of mass from `centre`, turned by `rotation`. Here and in what follows from it, a pixel, or a step
+    /// of the scan, along y counts as many along x as it is long if both axes have the same unit.
     Com {
         /// What is shown of the vectors.
         #[serde(default)]
@@ -68,7 +69,7 @@ pub enum ScanChannel {
         flip_y: bool,
     },
     /// The integrated centre of mass: the phase, but for a factor, in a thin sample. Its gradient is 2π times the
-    /// vectors; in pixels of the frame times steps of the scan.
+    /// vectors; in pixels of the frame times steps of the scan, both along x.
     ///
     /// Lazić, Bosch, Lazar: Phase contrast STEM for thin samples: integrated differential phase contrast.
     /// Ultramicroscopy 160 (2016), 265. <https://doi.org/10.1016/j.ultramic.2015.10.011>
@@ -105,9 +106,9 @@ pub enum ComPart {
     Y,
     /// The component along x.
     X,
-    /// ∂y/∂y + ∂x/∂x, for a step of the scan.
+    /// ∂y/∂y + ∂x/∂x, for a step of the scan along x.
     Divergence,
-    /// ∂y/∂x − ∂x/∂y, for a step of the scan.
+    /// ∂y/∂x − ∂x/∂y, for a step of the scan along x.
     Curl,
 }
 

@@ -1,6 +1,6 @@
 //! A data set that answers queries.
 
-use crate::compute::com::Field;
+use crate::compute::com::{Aspects, Field};
 use crate::compute::detector::{ArrayMask, ArrayMasks, Canvas, Cells};
 use crate::compute::gate::{Gate, Urgent};
 use crate::compute::kept::Kept;
@@ -325,7 +325,8 @@ impl Viewer {
         let raw = scan::moments(&self.shared, query, cancel)?;
         let sig = &self.shared.sig;
         let middle = [sig.rows, sig.columns].map(|len| (len / 2) as f64);
-        guess::com(&Field::centres(&raw, middle))
+        let aspects = self.shared.aspects();
+        guess::com(&Field::centres(&raw, middle, aspects), aspects.frame)
     }
 
     /// The shape and the weights of an array that was sent.
@@ -363,6 +364,12 @@ impl Shared {
             Query::Scan(query) => scan::answer(self, query, wish, cancel, &mut emit),
             Query::Pattern(query) => pattern::answer(self, query, wish, cancel, &mut emit),
         }
+    }
+
+    /// How long steps and pixels are along y.
+    pub(crate) fn aspects(&self) -> Aspects {
+        let of = |kind| axes_of(&self.dataset, kind);
+        Aspects::of(&of(AxisKind::Nav), &of(AxisKind::Sig))
     }
 
     /// The bright disk, found once.

@@ -1,10 +1,11 @@
 //! Vectors from moments, and what follows from them.
 //!
 //! Conventions are those of `CoMUDF`: (y, x), y down; turned round first, then by an angle that is
-//! positive clockwise on the screen; derivatives by central differences, one-sided at the borders.
+//! positive clockwise on the screen; derivatives by central differences, one-sided at the borders. Only
+//! here, what is longer along y counts as such: [`Aspects`].
 
 use super::raw::Raw;
-use crate::{Centre, ComPart};
+use crate::{AxisDescription, Centre, ComPart};
 
 /// A vector at each position, NaN where there is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +14,34 @@ pub(crate) struct Field {
     pub(crate) x: Vec<f64>,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// How many positions of the scan neighbours are apart, along rows and columns.
+    /// How far neighbours are apart, along rows and columns, in steps of the scan along x.
     pub(crate) steps: [f64; 2],
+}
+
+/// How long a step of the scan, and a pixel of the frame, is along y: in those along x where both axes have the
+/// same unit, else 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Aspects {
+    pub(crate) scan: f64,
+    pub(crate) frame: f64,
+}
+
+impl Default for Aspects {
+    fn default() -> Self {
+        Aspects { scan: 1.0, frame: 1.0 }
+    }
+}
+
+impl Aspects {
+    pub(crate) fn of(nav: &[AxisDescription], sig: &[AxisDescription]) -> Self {
+        let aspect = |axes: &[AxisDescription]| match axes {
+            [.., y, x] if y.unit == x.unit && !y.unit.is_empty() => {
+                Some((y.scale / x.scale).abs()).filter(|aspect| aspect.is_normal()).unwrap_or(1.0)
+            }
+            _ => 1.0,
+        };
+        Aspects { scan: aspect(nav), frame: aspect(sig) }
+    }
 }
 
 /// How vectors are taken to the axes of the scan.
@@ -26,8 +53,8 @@ pub(crate) struct Turn {
 }
 
 impl Field {
-    /// The centres of mass themselves; `default` where a frame has no intensity.
-    pub(crate) fn centres(raw: &Raw, default: [f64; 2]) -> Field {
+    /// The centres of mass themselves, in rows and columns; `default` where a frame has no intensity.
+    pub(crate) fn centres(raw: &Raw, default: [f64; 2], aspects: Aspects) -> Field {
         let entries = || raw.values.chunks_exact(raw.width);
         let centre = |axis: usize| {
             entries()
@@ -43,20 +70,20 @@ impl Field {
             x: centre(1),
             rows: raw.rows,
             columns: raw.columns,
-            steps: [raw.stride.rows as f64, raw.stride.columns as f64],
+            steps: [raw.stride.rows as f64 * aspects.scan, raw.stride.columns as f64],
         }
     }
 
     /// The shifts from the centre, turned. As there, frames without intensity have their centre of
     /// mass at the centre, or, of the mean of all, in the middle of the frame.
-    pub(crate) fn shifts(raw: &Raw, sig: [usize; 2], turn: Turn) -> Field {
+    pub(crate) fn shifts(raw: &Raw, sig: [usize; 2], turn: Turn, aspects: Aspects) -> Field {
         let middle = sig.map(|len| (len / 2) as f64);
         let [cy, cx] = match turn.centre {
             Centre::At(centre) => centre,
             Centre::Mean => middle,
         };
-        let mut field = Field::centres(raw, [cy, cx]);
-        field.y.iter_mut().for_each(|y| *y -= cy);
+        let mut field = Field::centres(raw, [cy, cx], aspects);
+        field.y.iter_mut().for_each(|y| *y = (*y - cy) * aspects.frame);
         field.x.iter_mut().for_each(|x| *x -= cx);
         field.turn(turn.rotation, turn.flip_y);
         if matches!(turn.centre, Centre::Mean) {
@@ -96,13 +123,13 @@ impl Field {
         }
     }
 
-    /// ∂y/∂y + ∂x/∂x for a step of the scan.
+    /// ∂y/∂y + ∂x/∂x for a step of the scan along x.
     pub(crate) fn divergence(&self) -> Vec<f64> {
         let (along_y, along_x) = (self.along_rows(&self.y), self.along_columns(&self.x));
         self.known(along_y.zip(along_x).map(|(y, x)| y + x))
     }
 
-    /// ∂y/∂x − ∂x/∂y for a step of the scan.
+    /// ∂y/∂x − ∂x/∂y for a step of the scan along x.
     pub(crate) fn curl(&self) -> Vec<f64> {
         let (along_x, along_y) = (self.along_columns(&self.y), self.along_rows(&self.x));
         self.known(along_x.zip(along_y).map(|(y, x)| y - x))

@@ -63,11 +63,11 @@ fn nothing_bright() -> Error {
 
 /// Rotation, flip and centre from centres of mass, as `framefold.udf.com.guess_corrections` finds them: the
 /// field of a specimen without magnetic field has no curl; of the two angles half a turn apart, with the right
-/// one more of its strongest divergences are negative, at the atoms.
+/// one more of its strongest divergences are negative, at the atoms. A pixel is `aspect` times as long along y.
 ///
 /// # Errors
 /// `InvalidArgument` if the scan does not have two axes of two positions, or no position is known.
-pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
+pub(crate) fn com(centres: &Field, aspect: f64) -> Result<ComGuess> {
     let (rows, columns) = (centres.rows, centres.columns);
     if rows < 2 || columns < 2 {
         return Err(Error::invalid(format!(
@@ -77,8 +77,10 @@ pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
     }
     // Derivatives in the last row and column are from one side.
     let inner = |i: usize| i / columns + 1 < rows && i % columns + 1 < columns;
+    let mut seen = centres.clone();
+    seen.y.iter_mut().for_each(|y| *y *= aspect);
     let parts = |flip_y: bool| {
-        let mut field = centres.clone();
+        let mut field = seen.clone();
         field.turn(0.0, flip_y);
         (field.curl(), field.divergence())
     };
@@ -113,7 +115,7 @@ pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
         }
     }
     let (_, flip_y, angle) = best.unwrap_or((0.0, false, 0));
-    let mut field = centres.clone();
+    let mut field = seen;
     field.turn(f64::from(angle), flip_y);
     let strengths = field.divergence();
     let strengths = strengths.iter().enumerate().filter(|(i, s)| inner(*i) && s.is_finite());
@@ -164,39 +166,56 @@ mod tests {
     #[test]
     fn rotations_and_flips_are_found() {
         let (rows, columns) = (40, 44);
-        // Atoms that draw the beam to them.
-        let mut atoms = Field {
-            y: vec![0.0; rows * columns],
-            x: vec![0.0; rows * columns],
-            rows,
-            columns,
-            steps: [1.0; 2],
-        };
-        for i in 0..rows * columns {
-            for (ay, ax) in [(10.0, 12.0), (30.0, 11.0), (21.0, 31.0), (8.0, 35.0)] {
-                let (dy, dx) = ((i / columns) as f64 - ay, (i % columns) as f64 - ax);
-                let pull = (-(dy * dy + dx * dx) / 18.0f64).exp();
-                atoms.y[i] -= pull * dy;
-                atoms.x[i] -= pull * dx;
+        // Atoms that draw the beam to them; not round ones, if they are oblique.
+        let atoms = |oblique: f64| {
+            let n = rows * columns;
+            let mut field =
+                Field { y: vec![0.0; n], x: vec![0.0; n], rows, columns, steps: [1.0; 2] };
+            for i in 0..n {
+                for (ay, ax) in [(10.0, 12.0), (30.0, 11.0), (21.0, 31.0), (8.0, 35.0)] {
+                    let (dy, dx) = ((i / columns) as f64 - ay, (i % columns) as f64 - ax);
+                    let (y, x) = (dy + oblique * dx, dx + oblique * dy);
+                    let pull = (-(dy * y + dx * x) / 18.0f64).exp();
+                    field.y[i] -= pull * y;
+                    field.x[i] -= pull * x;
+                }
             }
-        }
+            field
+        };
+        let round = atoms(0.0);
         for flip_y in [false, true] {
             for rotation in [0.0, 35.0, 150.0, 180.0, -20.0, -135.0] {
                 // The way back: from the scan to the detector.
-                let mut seen = atoms.clone();
+                let mut seen = round.clone();
                 seen.turn(-rotation, false);
                 seen.turn(0.0, flip_y);
                 seen.y.iter_mut().for_each(|y| *y += 31.5);
                 seen.x.iter_mut().for_each(|x| *x += 33.25);
-                let found = com(&seen).unwrap();
+                let found = com(&seen, 1.0).unwrap();
                 assert_eq!((found.rotation, found.flip_y), (rotation, flip_y));
                 assert!((found.cy - 31.5).abs() < 0.1 && (found.cx - 33.25).abs() < 0.1);
             }
         }
+        // Every second row alone, and pixels that are three times as high as they are wide.
+        let thinned = |oblique: f64| {
+            let mut seen = atoms(oblique);
+            seen.turn(-35.0, false);
+            let rest = |of: &[f64], by: f64| -> Vec<f64> {
+                of.chunks(columns).step_by(2).flatten().map(|value| value / by).collect()
+            };
+            let (y, x) = (rest(&seen.y, 3.0), rest(&seen.x, 1.0));
+            Field { y, x, rows: rows / 2, columns, steps: [2.0, 1.0] }
+        };
+        let off = |field: &Field, aspect| (com(field, aspect).unwrap().rotation - 35.0).abs();
+        for oblique in [0.0, 0.3] {
+            assert!(off(&thinned(oblique), 3.0) <= 1.0);
+        }
+        assert!(off(&thinned(0.0), 1.0) >= 3.0);
+        assert!(off(&Field { steps: [1.0; 2], ..thinned(0.3) }, 3.0) >= 6.0);
         let n = rows * columns;
-        let same = Field { y: vec![3.0; n], x: vec![2.0; n], ..atoms.clone() };
-        assert!(com(&same).unwrap_err().to_string().contains("the same everywhere"));
-        let line = Field { rows: 1, columns: rows * columns, ..atoms };
-        assert!(com(&line).is_err());
+        let same = Field { y: vec![3.0; n], x: vec![2.0; n], ..round.clone() };
+        assert!(com(&same, 1.0).unwrap_err().to_string().contains("the same everywhere"));
+        let line = Field { rows: 1, columns: rows * columns, ..round };
+        assert!(com(&line, 1.0).is_err());
     }
 }

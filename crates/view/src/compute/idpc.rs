@@ -11,7 +11,7 @@ use rustfft::num_complex::Complex;
 ///
 /// Lazić, Bosch, Lazar, Ultramicroscopy 160 (2016), 265: of all scalar fields the one that fits best, the
 /// scan taken as periodic. With vectors in cycles per length, and that length between positions, it is in
-/// radians; uncalibrated, in pixels of the frame times steps of the scan. Where the field is
+/// radians; here, in pixels of the frame times steps of the scan, both along x. Where the field is
 /// unknown, it is taken as its mean, and the phase is not given.
 ///
 /// # Errors
@@ -49,7 +49,9 @@ mod tests {
 
     #[test]
     fn the_phase_of_a_gradient_comes_back() {
-        for (rows, columns, step) in [(30, 42, 1.0), (1, 25, 1.0), (16, 9, 4.0)] {
+        for (rows, columns, steps) in
+            [(30, 42, [1.0; 2]), (1, 25, [1.0; 2]), (16, 9, [4.0; 2]), (17, 12, [2.5, 0.75])]
+        {
             let angle = |i: usize| {
                 let (y, x) =
                     ((i / columns) as f64 / rows as f64, (i % columns) as f64 / columns as f64);
@@ -60,17 +62,17 @@ mod tests {
             let n = rows * columns;
             let expected: Vec<f64> =
                 (0..n).map(|i| angle(i).0.cos() + 0.3 * angle(i).1.sin()).collect();
-            let along = |first: f64, second: f64, len: usize| -> Vec<f64> {
+            let along = |first: f64, second: f64, length: f64| -> Vec<f64> {
                 let slope = |i: usize| -first * angle(i).0.sin() + 0.3 * second * angle(i).1.cos();
-                // Per step, over 2π; a constant has no phase.
-                (0..n).map(|i| slope(i) / (len as f64 * step) + 0.7).collect()
+                // Per length, over 2π; a constant has no phase.
+                (0..n).map(|i| slope(i) / length + 0.7).collect()
             };
             let field = Field {
-                y: along(down, -down, rows),
-                x: along(2.0, 3.0, columns),
+                y: along(down, -down, rows as f64 * steps[0]),
+                x: along(2.0, 3.0, columns as f64 * steps[1]),
                 rows,
                 columns,
-                steps: [step, step],
+                steps,
             };
             let found = phase(&field).unwrap();
             for (found, expected) in found.iter().zip(&expected) {

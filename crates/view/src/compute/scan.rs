@@ -218,8 +218,10 @@ impl Asked<'_> {
     /// From what the detector sees to what was asked for.
     fn picture(&self, raw: &Raw, quality: Quality) -> Result<Picture> {
         let sig = [self.runs.rows, self.runs.columns];
-        let shifts =
-            |centre, rotation, flip_y| Field::shifts(raw, sig, Turn { centre, rotation, flip_y });
+        let aspects = self.shared.aspects();
+        let shifts = |centre, rotation, flip_y| {
+            Field::shifts(raw, sig, Turn { centre, rotation, flip_y }, aspects)
+        };
         let value = |values| vec![("value", values)];
         let planes = match self.query.channel {
             ScanChannel::Sum | ScanChannel::Std | ScanChannel::Max => {

@@ -130,12 +130,13 @@ def entry_of(result, shape, entry):
     return np.ma.filled(values.astype(np.float64), np.nan)
 
 
-def vectors(moments, frame, centre, rotation, flip_y):
+def vectors(moments, frame, pixel, centre, rotation, flip_y):
     """Centres of mass from a centre, turned by an angle in degrees, clockwise on the screen.
 
     Moments are the sums under the detector: of the pixels, of these times y, and times x. A centre
     of None is the mean of all centres of mass. Frames without intensity have theirs at the centre,
-    or in the middle; those whose sum is not finite have none.
+    or in the middle; those whose sum is not finite have none. Vectors are in pixels along x: one
+    along y is as long as `pixel` of these.
     """
     total, *first = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
     if len(first) == 1:  # frames are lines
@@ -145,6 +146,7 @@ def vectors(moments, frame, centre, rotation, flip_y):
         # Pixels of row 0 count nothing times y, not even infinite ones.
         centres = [np.where(np.isfinite(total), moment / total, np.nan) for moment in first]
     y, x = (np.where(total == 0, at, c) - at for c, at in zip(centres, origin, strict=True))
+    y = y * pixel
     if flip_y:
         y = -y
     if rotation:
@@ -155,24 +157,24 @@ def vectors(moments, frame, centre, rotation, flip_y):
     return np.stack([y, x])
 
 
-def slope(values, axis):
-    """The derivative for a step of the scan: central differences, one-sided at the borders."""
+def slope(values, axis, step):
+    """The derivative: central differences, one-sided at the borders."""
     if values.shape[axis] == 1:
         return np.full_like(values, np.nan)
-    return np.gradient(values, axis=axis)
+    return np.gradient(values, step, axis=axis)
 
 
-def divergence(field):
-    """For a step of the scan."""
+def divergence(field, step):
+    """For a step of the scan along x; one along y is as long as `step` of these."""
     y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
-    found = np.where(np.isfinite(y + x), slope(y, 0) + slope(x, 1), np.nan)
+    found = np.where(np.isfinite(y + x), slope(y, 0, step) + slope(x, 1, 1.0), np.nan)
     return found.reshape(field.shape[1:])
 
 
-def curl(field):
-    """For a step of the scan."""
+def curl(field, step):
+    """For a step of the scan along x; one along y is as long as `step` of these."""
     y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
-    found = np.where(np.isfinite(y + x), slope(y, 1) - slope(x, 0), np.nan)
+    found = np.where(np.isfinite(y + x), slope(y, 1, 1.0) - slope(x, 0, step), np.nan)
     return found.reshape(field.shape[1:])
 
 
@@ -182,14 +184,16 @@ def known(values):
     return np.where(finite, values, values[finite].mean() if finite.any() else 0.0)
 
 
-def integrated(vectors):
+def integrated(vectors, step):
     """The phase whose gradient is 2π times the vectors, with mean 0, by Fourier transform.
+
+    A step of the scan along y is as long as `step` along x.
 
     Lazić, Bosch, Lazar: Ultramicroscopy 160 (2016), 265.
     """
     field = np.stack([known(part) - np.nanmean(part) for part in vectors])
     y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
-    fy, fx = np.fft.fftfreq(y.shape[0])[:, np.newaxis], np.fft.fftfreq(y.shape[1])
+    fy, fx = np.fft.fftfreq(y.shape[0], step)[:, np.newaxis], np.fft.fftfreq(y.shape[1])
     squared = fy**2 + fx**2
     squared[0, 0] = np.inf
     phase = np.fft.ifft2(-1j * (fy * np.fft.fft2(y) + fx * np.fft.fft2(x)) / squared).real

@@ -385,7 +385,7 @@ mod tests {
         let text = text(&file);
         assert!(text.contains("SCAN_COLOURS = (") && text.contains("import base64\n"), "{text}");
         assert!(text.contains("wheel(scan, cmap(np.arange(256))[:, :3], norm)"), "{text}");
-        assert!(text.contains("rotation=90.0, flip_y=True"), "{text}");
+        assert!(text.contains(" rotation=90.0,\n        flip_y=True,\n"), "{text}");
     }
 
     #[test]

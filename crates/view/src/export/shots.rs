@@ -4,6 +4,7 @@ use super::opened::call;
 use super::python::{Literal, number, quoted};
 use super::titles::{axes, title};
 use super::weights;
+use crate::compute::com::Aspects;
 use crate::{
     AxisDescription, Centre, ComPart, Description, PatternChannel, PatternQuery, Query,
     ScanChannel, ScanQuery, Signed, Transform,
@@ -33,6 +34,8 @@ pub(super) struct Shot {
     pub(super) axes: Vec<AxisDescription>,
     /// Whether it has two planes, y and x.
     pub(super) is_vector: bool,
+    /// How long steps and pixels are along y.
+    aspects: Aspects,
     /// Whether runs are given `corrections`.
     corrected: bool,
     /// Whether pixels may be NaN or infinite.
@@ -53,6 +56,7 @@ impl Shot {
     ) -> Result<Self> {
         let mut shot = Shot {
             name: name.to_owned(),
+            aspects: Aspects::of(&about.nav, &about.sig),
             corrected,
             of_floats: corrected
                 || !["bool", "int", "uint"].iter().any(|of| about.dtype.starts_with(of)),
@@ -109,7 +113,8 @@ impl Shot {
             ScanChannel::Idpc { centre, rotation, flip_y } => {
                 self.field(&roi, &part, about.sig.len() == 1, (*centre, *rotation, *flip_y));
                 self.pieces.insert("integrated");
-                self.line(format!("{name} = integrated(field)"));
+                let step = self.step();
+                self.line(format!("{name} = integrated(field, {step})"));
             }
             ScanChannel::Own { name: function, buffer } => {
                 self.own(function, buffer, "SCAN", &roi);
@@ -125,21 +130,26 @@ impl Shot {
     fn com_part(&mut self, shown: ComPart) {
         let name = self.name.clone();
         let code = match shown {
-            ComPart::Vector => "field",
-            ComPart::Magnitude => "np.hypot(field[0], field[1])",
-            ComPart::Y => "field[0]",
-            ComPart::X => "field[1]",
+            ComPart::Vector => "field".to_owned(),
+            ComPart::Magnitude => "np.hypot(field[0], field[1])".to_owned(),
+            ComPart::Y => "field[0]".to_owned(),
+            ComPart::X => "field[1]".to_owned(),
             ComPart::Divergence => {
                 self.pieces.insert("divergence");
-                "divergence(field)"
+                format!("divergence(field, {})", self.step())
             }
             ComPart::Curl => {
                 self.pieces.insert("curl");
-                "curl(field)"
+                format!("curl(field, {})", self.step())
             }
         };
         self.is_vector = shown == ComPart::Vector;
         self.line(format!("{name} = {code}"));
+    }
+
+    /// The argument of pieces that says how long a step of the scan is along y.
+    fn step(&self) -> String {
+        format!("step={}", number(self.aspects.scan))
     }
 
     /// Makes `field`, the vectors of centres of mass.
@@ -168,6 +178,7 @@ impl Shot {
         let arguments = [
             format!("result[\"intensity\"].data{part}"),
             "frame=FRAME".to_owned(),
+            format!("pixel={}", number(self.aspects.frame)),
             format!("centre={}", centre.code()),
             format!("rotation={}", number(rotation)),
             format!("flip_y={}", Literal::Truth(flip_y).code()),
