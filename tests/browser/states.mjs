@@ -10,11 +10,15 @@ async function look(of) {
     await exact(of);
     const { x, y } = await place(of, "scan", 0, 0);
     await of.mouse.move(x, y);
-    const readout = () => of.locator(".ffv-pane-scan .ffv-readout").textContent();
+    const readout = () => of.evaluate(() => document.querySelector(".ffv-pane-scan .ffv-readout").textContent);
     const first = Number((await until(readout, (text) => text.startsWith("y 0, x 0 ") || text.startsWith("x 0 "))).split("  ·  ").at(-1));
     await of.mouse.move(0, 0);
-    const said = await of.locator(".ffv-said:visible span").allTextContents();
-    return { name: await of.locator("h1").textContent(), facts: await of.locator(".ffv-facts").textContent(), first, said, state: await state(of) };
+    const words = await of.evaluate(() => {
+        const said = [...document.querySelectorAll(".ffv-said span")].filter((node) => node.checkVisibility());
+        const [name, facts] = ["h1", ".ffv-facts"].map((one) => document.querySelector(one).textContent);
+        return { name, facts, said: said.map((node) => node.textContent) };
+    });
+    return { ...words, first, state: await state(of) };
 }
 const named = (of, name) => until(() => of.locator("h1").textContent(), (now) => now === name);
 const address = (of) => of.evaluate(() => atob((location.hash.slice(3) || "").replaceAll("-", "+").replaceAll("_", "/")));
