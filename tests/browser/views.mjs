@@ -14,8 +14,13 @@ for (const { name, changes, click } of wanted.views) {
     if (click) await exact(page, panes);
     // Plots are drawn a little later than pictures.
     await page.waitForTimeout(300);
-    const trouble = await page.locator(".ffv-trouble:visible, .ffv-said.ffv-wrong:visible").allTextContents();
-    words.push({ name, trouble, badges: await page.locator(".ffv-badge").allTextContents(), text: (await page.locator("#framefold-viewer").innerText()).slice(0, 4000) });
+    const said = await page.evaluate(() => {
+        const all = (selector) => [...document.querySelectorAll(selector)];
+        const trouble = all(".ffv-trouble, .ffv-said.ffv-wrong").filter((node) => node.checkVisibility());
+        const [words, badges] = [trouble, all(".ffv-badge")].map((nodes) => nodes.map((node) => node.textContent));
+        return { trouble: words, badges, text: document.querySelector("#framefold-viewer").innerText.slice(0, 4000) };
+    });
+    words.push({ name, ...said });
     if (wanted.folder) await page.screenshot({ path: `${wanted.folder}/${name}.png`, fullPage: true });
 }
 tell({ words, ...seen });
