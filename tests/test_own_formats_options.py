@@ -1,9 +1,11 @@
-"""Options of formats that Python classes read, and which class reads copies of a data set."""
+"""Options of formats that Python classes read, which class reads copies of a data set, and readers
+that do not fill what they are given."""
 
 from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +172,36 @@ def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path, monkeypatc
     in_folder = opened([path], at=tmp_path)
     assert (in_folder.paths, opened([], at=tmp_path).paths) == ([path], [tmp_path])
     ctx.export_dataset(in_folder, tmp_path / "out.npy", format="npy")
+
+
+def test_frames_that_a_reader_leaves_out_are_no_zeros(path):
+    """As where a file ends early, which `readinto` tells by what it returns alone."""
+
+    class Short(FedSource):
+        def read(self, frames, out):
+            there = [frame for frame in frames if frame < 30]
+            out[: len(there)] = np.array([frame != 5 for frame in there])[:, np.newaxis, np.newaxis]
+
+    class Swapped(FedSource):
+        def read(self, frames, out):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                out.dtype = ">u2"
+            out[...] = 1
+
+    class Unfilled:
+        name, extensions = "unfilled", ()
+
+        @staticmethod
+        def open(path: Path, swapped: bool = False):
+            return Swapped(path, 0) if swapped else Short(path, 0)
+
+    ff.register_format(Unfilled)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("unfilled", path, nav_shape=(42,), num_partitions=2)
+    there = ctx.run_udf(dataset, ff.SumSigUDF(), roi=np.s_[:30])["intensity"].data[:30]
+    assert np.array_equal(there, 99.0 * (np.arange(30) != 5))
+    with pytest.raises(InvalidArgumentError, match=r"wrote nothing .* for frame 30, .* early"):
+        ctx.run_udf(dataset, ff.SumSigUDF())
+    with pytest.raises(InvalidArgumentError, match="another shape or dtype now"):
+        ctx.run_udf(ctx.load("unfilled", path, swapped=True), ff.SumSigUDF())

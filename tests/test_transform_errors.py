@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import traceback
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,16 @@ def test_what_is_returned_is_an_error(ctx):
     with pytest.raises(UDFError, match=r"Returned\(\) for frame 0 returned a ndarray") as caught:
         np.asarray(dataset.pipe(Returned()))
     assert "out[:] = …" in caught.value.hint
+
+    class Swapped(ff.Transform):
+        def process_frame(self, frame, out):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                out.dtype = out.dtype.newbyteorder()
+            out[:] = frame
+
+    with pytest.raises(UDFError, match=r"Swapped\(\) for frame 0 changed the dtype of the array"):
+        np.asarray(dataset.pipe(Swapped()))
 
     class Compiled(ff.Transform):
         @ff.compiled

@@ -14,12 +14,11 @@ use framefold::core::{
 };
 use framefold::io::{self, Backend, Format, OpenOptions, OptionSpec, Prefix, Storage, Verdict};
 use framefold_python_macros::caught;
-use numpy::{PyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyRange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that are no zeros, and no number that data are full of.
 const OTHER: u8 = 0xa5;
@@ -129,8 +128,7 @@ fn opened(
         details,
         warnings: Vec::new(),
     };
-    let source =
-        OwnSource { read, path: path.to_path_buf(), info, has_written: AtomicBool::new(false) };
+    let source = OwnSource { read, path: path.to_path_buf(), info };
     Dataset::try_new(Arc::new(source), given.nav_shape.as_deref(), given.sync_offset)
 }
 
@@ -140,8 +138,6 @@ struct OwnSource {
     read: Py<PyAny>,
     path: PathBuf,
     info: SourceInfo,
-    /// Whether a call of `read` wrote into the array that it was given.
-    has_written: AtomicBool,
 }
 
 impl DataSource for OwnSource {
@@ -186,26 +182,39 @@ impl OwnSource {
     }
 
     fn read_into_new(&self, py: Python<'_>, frames: &FrameIndices<'_>) -> PyResult<Result<Owner>> {
-        let read = self.read_into(py, frames, 0)?;
-        if self.has_written.load(Ordering::Relaxed) {
-            return Ok(read);
-        }
-        // An array without the bytes that it had before was written to. Zeros may be the data: these are
-        // read once more, over other bytes.
-        let is_full_of = |read: &Result<Owner>, byte| {
-            let bytes = read.as_ref().map_or(&[][..], |read| read.bytes());
-            !bytes.is_empty() && bytes.iter().all(|found| *found == byte)
+        let read = match self.read_into(py, frames, 0)? {
+            Ok(read) => read,
+            Err(error) => return Ok(Err(error)),
         };
-        if is_full_of(&read, 0) && is_full_of(&self.read_into(py, frames, OTHER)?, OTHER) {
-            return Ok(Err(Error::invalid(format!(
-                "read(frames, out) of the format '{}' wrote nothing into `out`, or added to it; write \
-                 out[...] = pixels, as out = pixels only gives the name to another array, and \
-                 out[...] = 0 before you add",
-                self.info.format
-            ))));
+        // A frame without the bytes that it had before was written to. Zeros may be the data: these are
+        // read once more, over other bytes.
+        let zero = self.frames_full_of(0, &read);
+        if !zero.contains(&true) {
+            return Ok(Ok(read));
         }
-        self.has_written.store(true, Ordering::Relaxed);
-        Ok(read)
+        let over_others = match self.read_into(py, frames, OTHER)? {
+            Ok(read) => read,
+            Err(error) => return Ok(Err(error)),
+        };
+        let as_before = zero.iter().zip(self.frames_full_of(OTHER, &over_others));
+        let left = as_before.zip(frames.iter()).find(|((zero, other), _)| **zero && *other);
+        let Some((_, frame)) = left else { return Ok(Ok(read)) };
+        Ok(Err(Error::invalid(format!(
+            "read(frames, out) of the format '{}' wrote nothing into `out` for frame {frame}, or added to \
+             it; write out[...] = pixels, as out = pixels only gives the name to another array, and \
+             out[...] = 0 before you add; where a file ends early, raise an error",
+            self.info.format
+        ))))
+    }
+
+    /// For each of these frames, whether all its bytes are this one.
+    fn frames_full_of(&self, byte: u8, frames: &Owner) -> Vec<bool> {
+        let len = self.info.sig_shape.iter().product::<usize>() * self.info.dtype.dtype.size();
+        // Blocks are looked at as a whole, which takes vector instructions.
+        let differs =
+            |block: &[u8]| block.iter().fold(0, |others, found| others | (found ^ byte)) != 0;
+        let frames = frames.bytes().chunks_exact(len.max(1));
+        frames.map(|frame| !frame.chunks(1024).any(differs)).collect()
     }
 
     /// Has Python read into an array of which each byte is `fill`.
@@ -224,6 +233,7 @@ impl OwnSource {
         if fill != 0 {
             out.call_method1("view", ("uint8",))?.call_method1("fill", (fill,))?;
         }
+        let given = out.cast::<PyUntypedArray>()?.dtype();
         let which = match frames {
             FrameIndices::Run(run) => {
                 let bound = |frame: u64| isize::try_from(frame).unwrap_or(isize::MAX);
@@ -249,12 +259,13 @@ impl OwnSource {
         let is_kept = unsafe { pyo3::ffi::Py_REFCNT(out.as_ptr()) } > 1;
         let out = if is_kept { out.call_method0("copy")? } else { out };
         let out = out.cast_into::<PyUntypedArray>()?;
+        let same_dtype = out.dtype().is_equiv_to(&given);
         let size = dtype.size();
         let strides = (0..shape.len())
             .map(|axis| shape.iter().skip(axis + 1).product::<usize>() * size)
             .collect::<Vec<_>>();
-        if out.shape() != shape || !out.is_c_contiguous() {
-            let error = "the array that read(frames, out) was given has another shape now";
+        if out.shape() != shape || !out.is_c_contiguous() || !same_dtype {
+            let error = "the array that read(frames, out) was given has another shape or dtype now";
             return Ok(Err(Error::invalid(error)));
         }
         Ok(shared_bytes(&out, &strides))

@@ -12,7 +12,7 @@ use framefold::core::{
     AxisMap, DType, DenseTile, Error, FrameIndices, FrameKind, Result, Scratch, SigSlice, Stage,
     StagePart, StoredDType, interrupt,
 };
-use numpy::PyArrayDescr;
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fmt;
@@ -171,7 +171,7 @@ impl OwnCopy {
         if stage.stacks {
             let returned = given.tile(input).and_then(|given| {
                 let out = out.tile(output)?;
-                self.process.bind(py).call1((given, out))
+                Ok((self.process.bind(py).call1((given, &out))?, is_of(&out, output)?))
             });
             Self::check(py, stage, frames, None, returned)?;
             (0..depth).for_each(|i| take(i, &out));
@@ -181,7 +181,8 @@ impl OwnCopy {
             interrupt::check()?;
             let returned = given.frame(input, i, &mut shown).and_then(|given| {
                 let out = out.frame(output, i, &mut shown_out)?;
-                self.process.bind(py).call1((given, out))
+                let returned = self.process.bind(py).call1((given, out))?;
+                Ok((returned, is_of(out.bind(py), output)?))
             });
             Self::check(py, stage, frames, Some(i), returned)?;
             take(i, &out);
@@ -189,21 +190,28 @@ impl OwnCopy {
         Ok(())
     }
 
-    /// An error if the method raised something, or returned something.
+    /// An error if the method raised something, returned something, or set the dtype of what it writes into.
     fn check(
         py: Python<'_>,
         stage: &PyStage,
         frames: &FrameIndices<'_>,
         frame: Option<usize>,
-        returned: PyResult<Bound<'_, PyAny>>,
+        returned: PyResult<(Bound<'_, PyAny>, bool)>,
     ) -> Result<()> {
-        let returned = returned.map_err(|exception| {
+        let (returned, has_the_dtype) = returned.map_err(|exception| {
             let mut doing = stage.place(frames, frame);
             if is_about_read_only(py, &exception) {
                 doing.push_str(": frames and parameters are read-only; work on frame.copy()");
             }
             from_python(exception, doing)
         })?;
+        if !has_the_dtype {
+            return Err(Error::user_code(format!(
+                "{} changed the dtype of the array that it was given",
+                stage.place(frames, frame)
+            ))
+            .with_hint("write into the array as it is, out[:] = …, or set the dtype of a view"));
+        }
         if returned.is_none() {
             return Ok(());
         }
@@ -216,6 +224,11 @@ impl OwnCopy {
         ))
         .with_hint("write into the array that it is given: out[:] = …"))
     }
+}
+
+/// Whether an array still has the dtype that it was made with.
+fn is_of(array: &Bound<'_, PyAny>, descr: &Bound<'_, PyArrayDescr>) -> PyResult<bool> {
+    Ok(array.cast::<PyUntypedArray>()?.dtype().is_equiv_to(descr))
 }
 
 impl Part<'_> {
