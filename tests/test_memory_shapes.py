@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -86,3 +90,47 @@ def test_a_scan_with_missing_positions_is_asked_for(offset):
     data = np.ones((6, 8, 8), dtype=np.uint8)
     ds = ctx.load("memory", data=data, sig_dims=2, nav_shape=(4, 5), sync_offset=offset)
     assert ds.valid_mask.sum() == 6 - offset
+
+
+class Levels(ff.UDF):
+    def get_result_buffers(self):
+        return {"level": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.level[:] = frame.sum()
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_what_is_copied_when_it_is_loaded_stays_as_it_was(executor):
+    """Wherever it runs: workers made the copy anew for each run, of what the array held then."""
+    scipy_sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
+    csr = "scipy.sparse.csr_matrix"
+    with shared(executor) as ctx:
+        for make, options, factor in [
+            (lambda a: a, {}, 2),
+            (lambda a: a.T, {"sig_dims": 2}, 2),
+            (lambda a: a[:, ::-1], {}, 1),
+            (lambda a: a[:, :, ::-1], {"array_backends": csr}, 1),
+            (lambda a: a.T, {"datashape": (36, 4), "sig_dims": 1}, 1),
+            (lambda a: a, {"array_backends": csr}, 1),
+            (lambda a: scipy_sparse.csc_matrix(a.reshape(4, 36)), {"sig_shape": (6, 6)}, 1),
+        ]:
+            array = np.random.default_rng(3).integers(1, 9, (4, 6, 6)).astype("u2")
+            data = make(array)
+            ds = ctx.load("memory", data=data, num_partitions=2, **options)
+            before = ctx.run_udf(ds, Levels())["level"].data
+            array *= 2
+            if scipy_sparse.issparse(data):
+                data.data *= 2
+            after = ctx.run_udf(ds, Levels())["level"].data
+            assert np.array_equal(after, factor * before), options
+            pickled = pickle.loads(pickle.dumps(ds))
+            assert np.array_equal(ctx.run_udf(pickled, Levels())["level"].data, after)
+            assert pickled.data.sum() == after.sum()
+        # An array has its shape and dtype for itself.
+        before = ctx.run_udf(ctx.load("memory", data=array), Levels())["level"].data
+        ds = ctx.load("memory", data=array)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            array.shape, array.dtype = (2, 12, 6), ">u2"
+        assert np.array_equal(ctx.run_udf(ds, Levels())["level"].data, before)

@@ -1,6 +1,6 @@
 //! Data sets.
 
-use crate::arrays::memory_of;
+use crate::arrays::{Layout, memory_of, view};
 use crate::corrections::Corrections;
 use crate::ending::detached;
 use crate::errors::OrRaise;
@@ -11,14 +11,15 @@ use crate::sparse::read_frames;
 use crate::transform::PyStage;
 use framefold::Cancel;
 use framefold::core::{
-    CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType, memory,
+    ByteOrder, CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType,
+    memory,
 };
 use framefold::io::{self, Calibrate, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use framefold::stages;
 use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
 use numpy::{
-    PyArrayDescrMethods, PyReadonlyArrayDyn, PyReadwriteArray1, PyUntypedArray,
+    PyArrayDescr, PyArrayDescrMethods, PyReadonlyArrayDyn, PyReadwriteArray1, PyUntypedArray,
     PyUntypedArrayMethods,
 };
 use pyo3::IntoPyObjectExt;
@@ -36,17 +37,30 @@ pub(crate) struct PyDataset {
     tile_shape: Option<Vec<usize>>,
     /// Once that was asked for: of many chunks it takes a while.
     stamps: OnceLock<Vec<u8>>,
+    /// The sparse rows in memory that its frames are, if they are that and nothing was put behind them.
+    rows: Option<Arc<CsrSource>>,
 }
 
 impl PyDataset {
     pub(crate) fn new(dataset: Dataset, num_partitions: Option<usize>) -> Self {
-        PyDataset { dataset, num_partitions, tile_shape: None, stamps: OnceLock::new() }
+        PyDataset { dataset, num_partitions, tile_shape: None, stamps: OnceLock::new(), rows: None }
+    }
+
+    /// A data set of sparse rows in memory.
+    pub(crate) fn of_rows(
+        rows: Arc<CsrSource>,
+        nav_shape: Option<&[usize]>,
+        sync_offset: i64,
+        num_partitions: Option<usize>,
+    ) -> framefold::Result<Self> {
+        let dataset = Dataset::try_new(rows.clone(), nav_shape, sync_offset)?;
+        Ok(PyDataset { rows: Some(rows), ..PyDataset::new(dataset, num_partitions) })
     }
 
     /// Another one that is cut in the same way.
     fn with_dataset(&self, dataset: Dataset) -> Self {
         let (num_partitions, tile_shape) = (self.num_partitions, self.tile_shape.clone());
-        PyDataset { dataset, num_partitions, tile_shape, stamps: OnceLock::new() }
+        PyDataset { tile_shape, ..PyDataset::new(dataset, num_partitions) }
     }
 
     pub(crate) fn inner(&self) -> &Dataset {
@@ -287,10 +301,9 @@ impl PyDataset {
     /// The same data set in tiles of this shape: frames, then signal axes.
     fn with_tile_shape(&self, tile_shape: Vec<usize>) -> PyDataset {
         PyDataset {
-            dataset: self.dataset.clone(),
-            num_partitions: self.num_partitions,
             tile_shape: Some(tile_shape),
-            stamps: OnceLock::new(),
+            rows: self.rows.clone(),
+            ..PyDataset::new(self.dataset.clone(), self.num_partitions)
         }
     }
 
@@ -303,11 +316,34 @@ impl PyDataset {
         sync_offset: i64,
         num_partitions: Option<usize>,
     ) -> PyResult<PyDataset> {
-        let dataset = detached(py, || {
-            let source = CsrSource::from_frames(self.dataset.source().clone())?;
-            Dataset::try_new(Arc::new(source), nav_shape.as_deref(), sync_offset)
+        let made = detached(py, || {
+            let rows = Arc::new(CsrSource::from_frames(self.dataset.source().clone())?);
+            PyDataset::of_rows(rows, nav_shape.as_deref(), sync_offset, num_partitions)
         });
-        Ok(PyDataset::new(dataset.or_raise(py)?, num_partitions))
+        made.or_raise(py)
+    }
+
+    /// The sparse rows in memory that its frames are: row pointers, columns and values, each as the text of its
+    /// dtype and a read-only array of its bytes; None if it has others.
+    fn rows<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Vec<(String, Bound<'py, PyAny>)>>> {
+        let py = slf.py();
+        let Some(parts) = slf.get().rows.as_deref().and_then(CsrSource::parts) else {
+            return Ok(None);
+        };
+        let bytes_of = PyArrayDescr::new(py, "uint8")?;
+        let shown = parts.map(|(stored, bytes)| {
+            let layout = Layout {
+                start: bytes.as_ptr().cast_mut(),
+                shape: &[npy_intp::try_from(bytes.len())?],
+                strides: &[1],
+                writeable: false,
+            };
+            // SAFETY: the bytes belong to the rows, which this object keeps; the array is read-only.
+            let array = unsafe { view(py, &bytes_of, &layout, slf.as_any())? };
+            let order = if stored.order == ByteOrder::Little { '<' } else { '>' };
+            Ok((format!("{order}{}", stored.dtype.code()), array))
+        });
+        shown.into_iter().collect::<PyResult<Vec<_>>>().map(Some)
     }
 
     /// Copies all frames of the source to `out`, which has as many bytes.

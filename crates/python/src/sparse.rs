@@ -4,9 +4,7 @@ use crate::dataset::{PyDataset, shared_bytes};
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::Error;
-use framefold::core::{
-    DataSource, Dataset, ErrorKind, FrameIndices, Result, StoredDType, TilingScheme,
-};
+use framefold::core::{DataSource, ErrorKind, FrameIndices, Result, StoredDType, TilingScheme};
 use framefold::io::{CsrArray, CsrSource, CsrSpec, Storage};
 use framefold_python_macros::caught;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -45,11 +43,12 @@ pub(crate) fn from_csr(
         metadata: framefold::core::MetadataList::new(),
         details: vec![("array format".into(), "compressed sparse rows".into())],
     };
-    let dataset = detached(py, || {
-        let source = CsrSource::try_new(spec).and_then(|source| Arc::new(source).in_order());
-        Dataset::try_new(source.map_err(in_memory)?, nav_shape.as_deref(), sync_offset)
+    let made = detached(py, || {
+        let rows = CsrSource::try_new(spec).and_then(|source| Arc::new(source).in_order());
+        let rows = rows.map_err(in_memory)?;
+        PyDataset::of_rows(rows, nav_shape.as_deref(), sync_offset, num_partitions)
     });
-    Ok(PyDataset::new(dataset.or_raise(py)?, num_partitions))
+    made.or_raise(py)
 }
 
 fn csr_array(array: &Bound<'_, PyUntypedArray>) -> PyResult<CsrArray> {

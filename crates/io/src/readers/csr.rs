@@ -139,6 +139,14 @@ impl CsrSource {
         Ok(CsrSource { info, row_pointers, columns, values, frame_len, entries, lends })
     }
 
+    /// Row pointers, columns and values, each with its dtype, where they are in memory.
+    #[must_use]
+    pub fn parts(&self) -> Option<[(StoredDType, &[u8]); 3]> {
+        let [row_pointers, columns, values] =
+            self.arrays().map(|array| Some((array.stored(), array.lent(0..array.len())?)));
+        Some([row_pointers?, columns?, values?])
+    }
+
     fn arrays(&self) -> [&Array; 3] {
         [&self.row_pointers, &self.columns, &self.values]
     }

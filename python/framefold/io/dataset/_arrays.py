@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,24 @@ from framefold.common._integers import MOST
 from framefold.common._items import indices
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.exceptions import InvalidArgumentError, LimitError
+
+
+class Rows(NamedTuple):
+    """Sparse frames as the engine has them, one row for each."""
+
+    indptr: npt.NDArray[Any]
+    indices: npt.NDArray[Any]
+    values: npt.NDArray[Any]
+    sig: tuple[int, ...]
+
+    @classmethod
+    def of(cls, engine: _engine.Dataset) -> Rows | None:
+        """Those of a data set, where they lie; None if its frames are no sparse rows in memory."""
+        parts = engine.rows()
+        if parts is None:
+            return None
+        indptr, indices, values = (part.view(dtype) for dtype, part in parts)
+        return cls(indptr, indices, values, engine.shape[engine.nav_dims :])
 
 
 def load_memory(
@@ -26,14 +44,15 @@ def load_memory(
     sig_shape: tuple[int, ...] | None = None,
     sync_offset: int | None = None,
     num_partitions: int | None = None,
-) -> _engine.Dataset:
-    """A data set that reads an array in place.
+) -> tuple[_engine.Dataset, Rows | npt.NDArray[Any]]:
+    """A data set that reads an array in place, and what it reads.
 
     Parameters
     ----------
     data
         At least one navigation and one signal axis. Dense arrays whose frames do not lie in C
-        order are read in place, too. Sparse arrays become compressed sparse rows, unless they are.
+        order are read in place, too, but those that run backwards are copied. Sparse arrays become
+        compressed sparse rows, unless they are.
     sparse
         Whether frames are to be sparse: converted once, now. As the data are if None.
     datashape
@@ -54,16 +73,21 @@ def load_memory(
         nav_shape = lengths("nav_shape", nav_shape)
     if sig_shape is not None:
         sig_shape = lengths("sig_shape", sig_shape)
+    if isinstance(data, Rows):
+        grid = _grid((data.indptr.size - 1,), nav_shape, sync_offset)
+        rows = data[:3]
+        made = _engine.from_csr(*rows, data.sig, grid, sync_offset or 0, num_partitions)
+        return made, data
     if is_sparse(data):
         check_dtype("data", data.dtype)
         nav, sig = _sparse_axes(data, datashape, sig_dims, nav_shape, sig_shape)
         grid = _grid(nav, nav_shape, sync_offset)
         if sparse is not False:
-            return _from_sparse(data, nav, sig, grid, sync_offset or 0, num_partitions)
+            return _read(_from_sparse(data, nav, sig, grid, sync_offset or 0, num_partitions))
         array = _dense_frames(_from_sparse(data, nav, sig, None)).reshape((*nav, *sig))
         sig_dims, sig_shape = len(sig), None
     else:
-        array = np.asanyarray(data)
+        array = np.asarray(data).view()  # whose shape and dtype nobody else sets
         check_dtype("data", array.dtype)
         if datashape is not None and datashape != array.shape:
             _check_size("datashape", datashape, array.shape)
@@ -79,8 +103,10 @@ def load_memory(
         array = array.copy(order="C")  # the engine reads forward only
     grid = _grid(array.shape[:n_nav], nav_shape, sync_offset)
     if not sparse:
-        return _engine.from_array(array, sig_dims, grid, sync_offset or 0, num_partitions)
-    return _engine.from_array(array, sig_dims).to_sparse(grid, sync_offset or 0, num_partitions)
+        made = _engine.from_array(array, sig_dims, grid, sync_offset or 0, num_partitions)
+        return made, array
+    frames = _engine.from_array(array, sig_dims)
+    return _read(frames.to_sparse(grid, sync_offset or 0, num_partitions))
 
 
 def load_zeros(
@@ -91,8 +117,8 @@ def load_zeros(
     sig_shape: tuple[int, ...] | None = None,
     sync_offset: int | None = None,
     num_partitions: int | None = None,
-) -> _engine.Dataset:
-    """A sparse data set without any entries; parameters as for :func:`load_memory`."""
+) -> tuple[_engine.Dataset, Rows]:
+    """A sparse data set without any entries; as :func:`load_memory`."""
     if nav_shape is not None:
         nav_shape = lengths("nav_shape", nav_shape)
     if sig_shape is not None:
@@ -105,7 +131,8 @@ def load_zeros(
         raise LimitError(f"{prod(nav)} frames are more than fit into memory") from None
     empty = np.empty(0, dtype=np.uint32)
     values = np.empty(0, dtype=np.float32)
-    return _engine.from_csr(indptr, empty, values, sig, grid, sync_offset or 0, num_partitions)
+    rows = indptr, empty, values
+    return _read(_engine.from_csr(*rows, sig, grid, sync_offset or 0, num_partitions))
 
 
 def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
@@ -119,6 +146,13 @@ def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
     if not dims or min(dims) < 1:
         raise InvalidArgumentError(f"{name}={dims} is no shape: lengths are 1 or more")
     return dims
+
+
+def _read(engine: _engine.Dataset) -> tuple[_engine.Dataset, Rows]:
+    """A data set of sparse rows, and these."""
+    rows = Rows.of(engine)
+    assert rows is not None
+    return engine, rows
 
 
 def _from_sparse(

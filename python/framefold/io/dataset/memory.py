@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._integers import MOST, whole
@@ -30,7 +32,7 @@ from framefold.exceptions import (
     LimitError,
     UnsupportedError,
 )
-from framefold.io.dataset._arrays import lengths, load_memory, load_zeros
+from framefold.io.dataset._arrays import Rows, lengths, load_memory, load_zeros
 from framefold.io.dataset.base import DataSet
 
 #: Arrays that sparse ones are made of.
@@ -47,7 +49,9 @@ class MemoryDataSet(DataSet):
     data
         A NumPy array, or a sparse array of SciPy or PyData. NumPy arrays and ``csr`` are read in
         place, not copied, ``csr`` if the columns of each row ascend and have 4 bytes; all other
-        formats are converted to that, once. A matrix of SciPy has a row for each frame.
+        formats are converted to that, once. NumPy arrays that run backwards, such as
+        ``array[::-1]``, or that NumPy copies for another shape, are copied, once. A matrix of SciPy
+        has a row for each frame.
     datashape
         The shape of ``data`` with all axes, navigation first, where it is not its own. Without
         ``data``: that of an array of ``float32`` zeros.
@@ -87,54 +91,73 @@ class MemoryDataSet(DataSet):
         **options: Any,
     ) -> None:
         _check_options(options)
-        data = self._given = data if data is None else _on_host(data)
+        data = data if data is None or isinstance(data, Rows) else _on_host(data)
         _check_integers(options)
         formats = None if array_backends is None else _check_formats(array_backends)
         shape = None if datashape is None else lengths("datashape", datashape)
-        self._how = {"datashape": shape, "array_backends": formats, "tileshape": tileshape}
-        self._how.update(options)
         sparse = None if formats is None else formats[0] in SPARSE_BACKENDS
         if data is None and shape is None:
             raise InvalidArgumentError("load('memory') needs an array: pass data=… or datashape=…")
+        self._is_given = data is not None
+        self._read: Rows | npt.NDArray[Any]
         if data is None and shape is not None and sparse:
-            engine = load_zeros(shape, **options)
+            engine, self._read = load_zeros(shape, **options)
             data = np.broadcast_to(np.float32(0), shape)
         else:
             if data is None:
                 data = _zeros(shape)
-            engine = load_memory(data, datashape=shape, sparse=sparse, **options)
+            engine, self._read = load_memory(data, datashape=shape, sparse=sparse, **options)
         if tileshape is not None:
-            engine = _with_tiles(engine, lengths("tileshape", tileshape))
+            tileshape = lengths("tileshape", tileshape)
+            engine = _with_tiles(engine, tileshape)
         super().__init__(engine)
         self._data = data
         self._formats = formats if formats is not None else (_own_format(data),)
+        nav, sig = engine.shape[: engine.nav_dims], engine.shape[engine.nav_dims :]
+        #: All that is not in what is read.
+        self._how = {
+            "array_backends": self._formats,
+            "tileshape": tileshape,
+            "nav_shape": nav,
+            "sig_dims": len(sig),
+            "sync_offset": options.get("sync_offset"),
+            "num_partitions": options.get("num_partitions"),
+        }
         if not _quiet:
             self._tell_oddities()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles hold the data, laid out in memory as they are."""
-        data = self._given
-        if isinstance(data, np.ndarray) and all(stride >= 0 for stride in data.strides):
-            data = (span(data), data.dtype.str, data.shape, data.strides)
-        return _made_again, (data, self._how)
+        """Pickles hold what is read: an array laid out in memory as it is, or sparse rows."""
+        read: Any = self._read
+        if not isinstance(read, Rows):
+            memory = span(read) if self._is_given else None
+            read = (memory, read.dtype.str, read.shape, read.strides)
+        return _made_again, (read, self._how)
 
     @property
     def _bytes_to_copy(self) -> int:
-        data = self._given
-        if isinstance(data, np.ndarray):
-            return span(data).nbytes if all(n >= 0 for n in data.strides) else data.nbytes
-        return sum(int(getattr(getattr(data, name, None), "nbytes", 0)) for name in _PARTS)
+        if isinstance(self._read, Rows):
+            return sum(part.nbytes for part in self._read[:3])
+        return span(self._read).nbytes if self._is_given else 0
 
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
         """The files that the array is, or that its parts are, where these are mapped."""
-        data = self._given
+        data = self._data
         parts = [getattr(data, name, None) for name in _PARTS] if is_sparse(data) else [data]
         return tuple(file for part in parts if (file := _mapped_file(part)) is not None)
 
     @property
     def data(self) -> Any:
-        """The array itself, as it was given: :meth:`orient` and :meth:`pipe` do not change it."""
+        """The array itself, as it was given: :meth:`orient` and :meth:`pipe` do not change it.
+
+        Copies of data sets that were pickled have sparse frames as SciPy's ``csr_array``.
+        """
+        if isinstance(self._data, Rows):
+            from scipy.sparse import csr_array
+
+            indptr, indices, values, sig = self._data
+            return csr_array((values, indices, indptr), (indptr.size - 1, prod(sig)))
         return self._data
 
     @property
@@ -173,8 +196,11 @@ def _mapped_file(array: Any) -> str | None:
 
 
 def _made_again(data: Any, how: dict[str, Any]) -> MemoryDataSet:
-    given = from_span(*data) if isinstance(data, tuple) else data
-    return MemoryDataSet(given, _quiet=True, **how)
+    if isinstance(data, Rows):
+        return MemoryDataSet(data, _quiet=True, **how)
+    if data[0] is None:
+        return MemoryDataSet(datashape=data[2], _quiet=True, **how)
+    return MemoryDataSet(from_span(*data), _quiet=True, **how)
 
 
 def _zeros(shape: Any) -> Any:
