@@ -29,6 +29,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+/// A part of sparse rows: the text of its dtype, and its bytes.
+type Part<'py> = (String, Bound<'py, PyAny>);
+
 /// An open data set.
 #[pyclass(frozen, name = "Dataset", module = "framefold._engine")]
 pub(crate) struct PyDataset {
@@ -325,7 +328,7 @@ impl PyDataset {
 
     /// The sparse rows in memory that its frames are: row pointers, columns and values, each as the text of its
     /// dtype and a read-only array of its bytes; None if it has others.
-    fn rows<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Vec<(String, Bound<'py, PyAny>)>>> {
+    fn rows<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Vec<Part<'py>>>> {
         let py = slf.py();
         let Some(parts) = slf.get().rows.as_deref().and_then(CsrSource::parts) else {
             return Ok(None);
