@@ -175,6 +175,15 @@ class Listed(Threshold):
         self.results.n[:] = frame[frame > self.kept[0].start].sum()
 
 
+class Scratch(FrameSums):
+    def __init__(self, room):
+        super().__init__(room=room)
+
+    def process_frame(self, frame):
+        np.multiply(frame, 2, out=self.params.room, casting="unsafe")
+        self.results.n[:] = self.params.room.sum()
+
+
 class Scaled(FrameSums):
     """Right: what is set on the object, and learned in merge, is used by it alone."""
 
@@ -334,6 +343,7 @@ def test_what_is_wrong_is_named(dataset, in_one_process, cls, rule, buffer, word
     [
         (Threshold(30), "copies", "self.thr = 30 as .* have 0 there.* super().__init__(thr=thr)"),
         (Listed(30), "copies", "self.kept = [slice(30, 99, None)] as"),
+        (Scratch(np.zeros(DATA.shape[2:])), "state", "writes into self.params.room: threads"),
         (Returns(), "returns", "process_frame returns a float32, which has no effect"),
         (ReturnsMerged(), "merge", "merge returns a float64, which has no effect"),
         (ForgetsRows(), "merge", "as in dest.n[:] = src.n"),

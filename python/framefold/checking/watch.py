@@ -28,6 +28,8 @@ class _Notes:
         self.calls = 0
         self.seconds = 0.0
         self.attributes: set[str] = set()
+        #: Arrays among the parameters that the first calls wrote into.
+        self.parameters: set[str] = set()
         self.writes = False
         #: What the functions returned that should return nothing: name and class.
         self.returned: dict[str, str] = {}
@@ -70,6 +72,17 @@ def watched_run(sample: Sample) -> tuple[list[Finding], str]:
                 f"{notes.method} sets {names}, which ends with the partition: each has a copy of "
                 f"the object, and only results are merged. What is made once per partition belongs "
                 f"into get_task_data",
+            )
+        )
+    if notes.parameters:
+        names = ", ".join(f"self.params.{name}" for name in sorted(notes.parameters))
+        findings.append(
+            Finding(
+                "state",
+                True,
+                f"{notes.method} writes into {names}: threads write into the same array at the "
+                f"same time, and each worker process has its own. What is written into is made in "
+                f"get_task_data, where each partition has one",
             )
         )
     if notes.writes:
@@ -132,6 +145,8 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
     def watched(self: Any, data: Any) -> Any:
         before = {key: id(value) for key, value in vars(self).items()}
         given = data.copy() if isinstance(data, np.ndarray) and data.flags.writeable else None
+        # Two calls are enough to see what each call changes.
+        parameters = _arrays_of(self) if notes.calls < 2 else {}
         began = perf_counter()
         try:
             returned = method(self, data)
@@ -146,10 +161,24 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
             notes.attributes |= {
                 key for key in after if key not in OWN and before.get(key) != after[key]
             }
+            notes.parameters |= {
+                key
+                for key, (array, content) in parameters.items()
+                if array.tobytes() != content
+            }
             if given is not None and not np.array_equal(given, data, equal_nan=_has_nan(given)):
                 notes.writes = True
 
     return watched
+
+
+def _arrays_of(udf: UDF) -> dict[str, tuple[npt.NDArray[Any], bytes]]:
+    """The arrays among the parameters that can be written into, and what is in them."""
+    return {
+        key: (value, value.tobytes())
+        for key, value in udf.params.items()
+        if isinstance(value, np.ndarray) and value.flags.writeable and not value.dtype.hasobject
+    }
 
 
 def _watched_merge(merge: Any, notes: _Notes) -> Any:
