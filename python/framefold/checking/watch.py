@@ -162,9 +162,7 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
                 key for key in after if key not in OWN and before.get(key) != after[key]
             }
             notes.parameters |= {
-                key
-                for key, (array, content) in parameters.items()
-                if array.tobytes() != content
+                key for key, (array, content) in parameters.items() if array.tobytes() != content
             }
             if given is not None and not np.array_equal(given, data, equal_nan=_has_nan(given)):
                 notes.writes = True
