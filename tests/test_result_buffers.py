@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold.common import _losses
 from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
 from framefold.common.shape import Shape
@@ -258,3 +259,15 @@ def test_any_name_will_do(scan):
         results = ctx.run_udf(scan, Named(**values))
     assert results.keys() == values.keys()
     assert all((result.data == 3).all() for result in results.values())
+
+
+def test_what_processors_that_saturate_make_of_too_large_numbers_is_a_loss():
+    for dtype in (np.int64, np.uint64, np.int32, np.uint32):
+        too_large = np.array([np.ldexp(1.0, np.iinfo(dtype).bits)], np.float32)
+        if np.iinfo(dtype).min < 0:
+            too_large /= 2
+        saturated = np.array([np.iinfo(dtype).max], dtype)
+        assert _losses.changed(too_large, saturated).all()
+        assert _losses.first_lost(too_large, np.dtype(dtype)) == too_large[0]
+        below = np.nextafter(too_large, np.float32(0))
+        assert _losses.first_lost(below, np.dtype(dtype)) is None

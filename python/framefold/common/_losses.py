@@ -41,7 +41,16 @@ def first_lost(
         cast = values.astype(dtype)
         if values.dtype.kind == "f" and not fractions:
             values = np.trunc(values)
-        differ: npt.NDArray[np.bool_] = np.asarray(cast != values)
+        differ = changed(values, cast)
     if dtype.kind in "mM":
         differ &= ~np.isnat(values)
     return values[differ].flat[0].item() if differ.any() else None
+
+
+def changed(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values became others."""
+    differ: npt.NDArray[np.bool_] = np.asarray(cast != values)
+    if values.dtype.kind == "f" and cast.dtype.kind in "iu":
+        # Some processors make the largest integer of what is too large: as a float, rounded up.
+        differ |= values >= np.ldexp(1.0, np.iinfo(cast.dtype).bits - (cast.dtype.kind == "i"))
+    return differ
