@@ -10,7 +10,7 @@ pub use rows::CsrRows;
 pub use scratch::{CsrParts, CsrScratch};
 
 use crate::element::for_each_element;
-use crate::{DType, Element, Error, LentBytes, Owner, Result, memory};
+use crate::{DType, Element, Error, LentBytes, Owner, Result, SigSlice, memory};
 use std::ops::Range;
 
 macro_rules! define {
@@ -124,6 +124,15 @@ impl<'a> CsrTile<'a> {
     pub fn with_owner(mut self, owner: Owner) -> Result<Self> {
         self.lent = Some(LentBytes::try_new(self.values.as_bytes(), owner)?);
         Ok(self)
+    }
+
+    /// That it is what was asked for: see [`crate::DenseTile::check`].
+    ///
+    /// # Errors
+    /// `Bug` that says what the source gave instead.
+    pub fn check(&self, n_frames: usize, sig: &SigSlice, dtype: DType) -> Result<()> {
+        let given = (self.depth(), self.frame_len(), self.dtype());
+        crate::tile::check_given(given, (n_frames, sig.len(), dtype))
     }
 
     /// The bytes of the values, to be shown beyond the tile's life; `None` if they end with it.

@@ -122,6 +122,9 @@ impl FinalRows {
     /// # Errors
     /// As [`FinalRows::first`].
     pub fn into_array(self) -> Result<NativeArray> {
+        if self.pass() {
+            return self.first(0);
+        }
         match Arc::try_unwrap(self.0) {
             Ok(rows) => Ok(rows.into_inner().unwrap_or_else(PoisonError::into_inner).array),
             Err(shared) => FinalRows(shared).first(usize::MAX),

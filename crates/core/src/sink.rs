@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// [`finish`](Sink::finish) once. Workers go on meanwhile, until as many results wait as may.
 pub trait Sink: Send {
     /// What is to come. Called once, when the run is set up and before any partition is processed.
-    /// Returns how many partitions it has from an earlier run: these are not processed again.
+    /// Returns how many partitions it has from an earlier run: these are not processed again, and the run is
+    /// refused if it has results that do not go to the sink.
     ///
     /// # Errors
     /// The run does not start.

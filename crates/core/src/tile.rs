@@ -218,11 +218,37 @@ impl<'a> DenseTile<'a> {
         self.frames
     }
 
+    /// That it is what was asked for: `n_frames` frames of the cells `sig` in `dtype`. Sources of other crates
+    /// may give anything.
+    ///
+    /// # Errors
+    /// `Bug` that says what the source gave instead.
+    pub fn check(&self, n_frames: usize, sig: &SigSlice, dtype: DType) -> Result<()> {
+        let frames = &self.frames;
+        let given = (frames.depth(), frames.frame_len(), frames.dtype());
+        check_given(given, (n_frames, sig.len(), dtype))
+    }
+
     /// The bytes of the cells, gaps included, to be shown beyond the tile's life; `None` if they
     /// end with it.
     pub fn lent_bytes(&self) -> Option<&LentBytes> {
         self.lent.as_ref()
     }
+}
+
+/// That a source gave the frames, the cells of each and the dtype that it was asked for.
+///
+/// # Errors
+/// `Bug` if it did not.
+pub(crate) fn check_given(
+    given: (usize, usize, DType),
+    asked: (usize, usize, DType),
+) -> Result<()> {
+    if given == asked {
+        return Ok(());
+    }
+    let words = |(depth, len, dtype)| format!("{depth} frames of {len} cells of {dtype}");
+    Err(Error::bug(format!("the source gave {} for {}", words(given), words(asked))))
 }
 
 /// Where a tile lies in its run.

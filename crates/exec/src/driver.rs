@@ -208,7 +208,13 @@ impl Driver {
     /// The first error in partition order, from the source, a UDF or the observer; `Cancelled`.
     /// The run has ended then.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        self.advance(observer, false)
+        self.advance(observer, false)?;
+        if self.merging.is_complete() {
+            return Ok(());
+        }
+        let _ = self.close();
+        let (n_merged, n) = (self.results().n_merged(), self.results().plan().n_partitions());
+        Err(Error::bug(format!("the crew ended after {n_merged} of {n} partitions")))
     }
 
     /// Waits for the next partition and merges it, or for all those that are parts of the same frames; false if
@@ -294,6 +300,13 @@ impl Merging {
                 let (shape, roi) = (plan.dataset().shape(), plan.roi());
                 let job = SinkJob { buffers: &buffers, shape, roi };
                 let merged = guarded_call(SINK, || sink.begin(&job))?;
+                if let (1.., Some(name)) = (merged, plan.first_kept()) {
+                    return Err(Error::unsupported(format!(
+                        "the sink goes on with an earlier run, but the result '{name}' does not go \
+                         to it: it would lack the first {merged} partitions"
+                    ))
+                    .with_hint("run functions whose results all go to the sink, or begin anew"));
+                }
                 let results = Results::from_partition(plan.clone(), merged)?;
                 let rows = results.rows_to_sink()?;
                 (results, Some(ToSink { sink, rows }))
@@ -341,6 +354,9 @@ impl Merging {
         let (results, bands) = (&mut self.results, &mut self.bands);
         let mut merge = || bands.drain(..).try_for_each(|band| guarded(|| results.merge(band)));
         observer.whole(&mut merge)?;
+        if !self.bands.is_empty() {
+            return Err(Error::bug(format!("the observer did not merge partition {partition}")));
+        }
         if let Some(to) = &mut self.sink {
             let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());
             FinalRows::look_at_each(&to.rows, &frames, |rows| {

@@ -18,15 +18,17 @@ pub(crate) use arrived::Piece;
 pub(crate) use bands::Band;
 
 use crate::PlanOptions;
-use crate::call::call_of;
+use crate::call::{call_of, call_of_source};
 use formats::FrameSize;
 use framefold_core::{
-    ArrayFormat, Arrival, BufferDecl, CorrectedSlice, DType, DataSource, Dataset, Error,
+    ArrayFormat, Arrival, BufferDecl, BufferUse, CorrectedSlice, DType, DataSource, Dataset, Error,
     FrameIndices, JobMeta, Partition, Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
+    guarded_call,
 };
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A run, decided but not started: cheap to make, printable, and shared by all workers.
 pub struct Plan {
@@ -41,6 +43,7 @@ pub struct Plan {
     pub(crate) bands: Vec<Band>,
     /// What to read and repair for each slice of the tiling; empty without corrections.
     pub(crate) corrected: Vec<CorrectedSlice>,
+    contends: bool,
     reasons: Reasons,
 }
 
@@ -79,6 +82,16 @@ impl Plan {
     ) -> Result<Plan> {
         crate::heed_system_memory();
         check_arguments(dataset, &udfs, roi.as_deref())?;
+        // What may panic besides: functions are named by then.
+        guarded_call("the source of the frames", || Plan::decide(dataset, udfs, roi, options))
+    }
+
+    fn decide(
+        dataset: &Dataset,
+        udfs: Vec<Arc<dyn Udf>>,
+        roi: Option<Arc<Roi>>,
+        options: &PlanOptions,
+    ) -> Result<Plan> {
         let info = dataset.source().info();
         let native_dtype = info.dtype.dtype;
         let mut requirements = Vec::with_capacity(udfs.len());
@@ -140,6 +153,8 @@ impl Plan {
         };
         let reasons = Reasons { partitions: cuts.why, tiling: tiles.why };
         let cuts = Arc::<[Partition]>::from(cuts.frames);
+        let contends = requirements.iter().any(|required| required.contends);
+        let contends = contends || dataset.source().contends();
         let udfs = udfs
             .into_iter()
             .zip(requirements)
@@ -153,7 +168,8 @@ impl Plan {
                 Ok(PlannedUdf { udf, requirements, buffers, to_sink, input_dtype, format, metas })
             })
             .collect::<Result<_>>()?;
-        Ok(Plan { dataset: dataset.clone(), roi, udfs, tiling, cuts, bands, corrected, reasons })
+        let dataset = dataset.clone();
+        Ok(Plan { dataset, roi, udfs, tiling, cuts, bands, corrected, contends, reasons })
     }
 
     /// The data set.
@@ -215,6 +231,15 @@ impl Plan {
         all.filter(|&(udf, decl)| self.udfs[udf].to_sink.contains(&decl.name)).collect()
     }
 
+    /// The first result that goes to no sink.
+    pub(crate) fn first_kept(&self) -> Option<&str> {
+        self.udfs.iter().find_map(|planned| {
+            let names = planned.buffers.iter().filter(|decl| decl.usage != BufferUse::Private);
+            let mut names = names.map(|decl| decl.name.as_str());
+            names.find(|name| !planned.to_sink.iter().any(|each| each == name))
+        })
+    }
+
     /// The number of UDFs.
     pub fn n_udfs(&self) -> usize {
         self.udfs.len()
@@ -235,7 +260,7 @@ impl Plan {
 
     /// Whether threads may hinder each other.
     pub(crate) fn contends(&self) -> bool {
-        self.udfs.iter().any(|planned| planned.requirements.contends) || self.source().contends()
+        self.contends
     }
 
     /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.
@@ -263,7 +288,17 @@ impl Plan {
     /// Whether selected frames can be read.
     pub(crate) fn arrival(&self, frames: Range<usize>) -> Result<Arrival> {
         let (first, last) = (frames.start, frames.end.saturating_sub(1));
-        Ok(self.source().arrival(self.source_frame(first)?..self.source_frame(last)? + 1))
+        call_of_source(self.source(), || {
+            Ok(self.source().arrival(self.source_frame(first)?..self.source_frame(last)? + 1))
+        })
+    }
+
+    /// Returns when frames may have arrived, and after `most` at the latest.
+    pub(crate) fn wait(&self, most: Duration) -> Result<()> {
+        call_of_source(self.source(), || {
+            self.source().wait(most);
+            Ok(())
+        })
     }
 
     /// The frame, in file order, that a selected frame shows.

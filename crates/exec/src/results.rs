@@ -237,7 +237,7 @@ impl Results {
     pub fn take(&mut self) -> Result<RunResults> {
         self.check()?;
         let arrays = self.udfs.clone().zip(&self.mergers);
-        let arrays = arrays.map(|(udf, mergers)| match self.rows(udf, mergers) {
+        let arrays = arrays.map(|(udf, mergers)| match self.rows(udf, mergers)? {
             Some(rows) => Ok((rows, Vec::new())),
             None => Ok((Vec::new(), self.arrays(udf, mergers)?)),
         });
@@ -257,18 +257,48 @@ impl Results {
         let shape = self.plan.dataset.shape();
         let planned = &self.plan.udfs[udf];
         let arrays = call_of(&*planned.udf, || joined::results(mergers, &decls, shape))?;
-        for (decl, array) in decls.iter().zip(&arrays) {
-            let is_kept = !planned.to_sink.contains(&decl.name);
-            let n_frames = if is_kept { self.plan.n_selected() } else { 0 };
-            call_of(&*planned.udf, || as_declared(array, decl, &decl.flat_shape(shape, n_frames)))?;
-        }
+        decls.iter().zip(&arrays).try_for_each(|(decl, array)| match array {
+            Array::Native(array) => self.check_declared(udf, decl, array),
+            Array::Foreign(_) => Ok(()),
+        })?;
         Ok(arrays)
     }
 
+    /// That a result of a UDF has the dtype and the shape that were declared.
+    fn check_declared(&self, udf: usize, decl: &BufferDecl, array: &NativeArray) -> Result<()> {
+        let planned = &self.plan.udfs[udf];
+        let is_kept = !planned.to_sink.contains(&decl.name);
+        let n_frames = if is_kept { self.plan.n_selected() } else { 0 };
+        let shape = decl.flat_shape(self.plan.dataset.shape(), n_frames);
+        if decl.dtype == array.dtype().into() && array.shape() == shape {
+            return Ok(());
+        }
+        Err(Error::bug(format!(
+            "the result '{}' is {} {:?}, declared as {} {shape:?}",
+            decl.name,
+            array.dtype(),
+            array.shape(),
+            decl.dtype
+        ))
+        .with_udf(planned.udf.name()))
+    }
+
     /// The rows of a UDF, one for each public buffer; none, if its results are not such rows.
-    fn rows(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Option<Vec<FinalRows>> {
-        let [merger] = mergers else { return None };
-        merger.final_rows().filter(|rows| rows.len() == public(&self.plan, udf).count())
+    ///
+    /// # Errors
+    /// `Bug` if they are others than were declared.
+    fn rows(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Result<Option<Vec<FinalRows>>> {
+        let [merger] = mergers else { return Ok(None) };
+        let planned = &self.plan.udfs[udf];
+        let rows = call_of(&*planned.udf, || Ok(merger.final_rows()))?;
+        let rows = rows.filter(|rows| rows.len() == public(&self.plan, udf).count());
+        for (rows, decl) in rows.iter().flatten().zip(public(&self.plan, udf)) {
+            // Of those that go to a sink, there are the latest alone.
+            if !rows.pass() {
+                rows.look(|all| self.check_declared(udf, decl, all))?;
+            }
+        }
+        Ok(rows)
     }
 
     /// The arrays of each UDF with their names.
@@ -286,21 +316,6 @@ impl Results {
             valid: self.valid()?,
             udfs,
         })
-    }
-}
-
-fn as_declared(array: &Array, decl: &BufferDecl, shape: &[usize]) -> Result<()> {
-    match array {
-        Array::Native(array) if decl.dtype != array.dtype().into() || array.shape() != shape => {
-            Err(Error::bug(format!(
-                "the result '{}' is {} {:?}, declared as {} {shape:?}",
-                decl.name,
-                array.dtype(),
-                array.shape(),
-                decl.dtype
-            )))
-        }
-        _ => Ok(()),
     }
 }
 

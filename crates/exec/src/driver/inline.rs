@@ -39,7 +39,7 @@ impl Crew for InlineCrew {
             let index = self.next;
             let piece = self.plan.next_piece(index, self.from);
             let Some(piece) = piece.map_err(|error| error.with_partition(index))? else {
-                self.plan.source().wait(POLL);
+                self.plan.wait(POLL).map_err(|error| error.with_partition(index))?;
                 continue;
             };
             // A worker lives until the next pause.

@@ -305,6 +305,7 @@ impl Shared {
     fn take(&self, number: usize) -> Option<(usize, Result<Piece>)> {
         let is_unpaced = self.unpaced.contains(&number);
         let mut state = self.lock();
+        let mut waited = Ok(());
         loop {
             if state.schedule.is_over() {
                 return None;
@@ -314,13 +315,15 @@ impl Shared {
             {
                 // What goes wrong is reported as if it had where the partition is processed.
                 let from = state.schedule.done_of(index);
-                if let Some(piece) = self.plan.next_piece(index, from).transpose() {
+                let piece = std::mem::replace(&mut waited, Ok(()))
+                    .and_then(|()| self.plan.next_piece(index, from));
+                if let Some(piece) = piece.transpose() {
                     state.running += usize::from(!is_unpaced);
                     return Some((index, piece));
                 }
                 state.schedule.not_yet(index);
                 drop(state);
-                self.plan.source().wait(POLL);
+                waited = self.plan.wait(POLL);
                 state = self.lock();
                 state.schedule.arrived();
                 continue;

@@ -88,7 +88,7 @@ impl Results {
     pub fn lasting(&self) -> Option<LastingResults> {
         self.check().ok()?;
         let rows = self.udfs.clone().zip(&self.mergers);
-        let rows = rows.map(|(udf, mergers)| self.rows(udf, mergers));
+        let rows = rows.map(|(udf, mergers)| self.rows(udf, mergers).ok().flatten());
         Some(LastingResults {
             plan: self.plan.clone(),
             udfs: self.udfs.clone(),

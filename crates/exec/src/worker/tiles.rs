@@ -4,11 +4,13 @@ use super::stages::{Staged, Stages};
 use crate::Plan;
 use framefold_core::{
     ArrayFormat, CsrScratch, CsrTile, DType, DenseTile, Error, FrameIndices, FrameReader, Result,
-    Scratch, SigSlice, convert_csr, densify, sparsify,
+    Scratch, convert_csr, densify, sparsify,
 };
 
 /// The memory that tiles are made in, reused from tile to tile.
 pub(super) struct TileMaker<'p> {
+    /// The dtype of the source.
+    native: DType,
     stages: Stages<'p>,
     /// Whether some UDF wants dense tiles; stages work on nothing else.
     wants_dense: bool,
@@ -91,6 +93,7 @@ impl<'p> TileMaker<'p> {
         let wants_csr = wants(ArrayFormat::Csr);
         let sparse_source = plan.dataset.source().format() == ArrayFormat::Csr;
         Ok(TileMaker {
+            native,
             wants_dense: wants(ArrayFormat::Dense),
             wants_csr,
             reads_csr: sparse_source && wants_csr && stages.are_none(),
@@ -114,13 +117,13 @@ impl<'p> TileMaker<'p> {
         let n_frames = frames.len();
         let native = if self.reads_csr {
             let tile = reader.read_csr(frames, read)?;
-            check_geometry((tile.depth(), tile.frame_len()), n_frames, read)?;
+            tile.check(n_frames, read, self.native)?;
             let dense =
                 self.wants_dense.then(|| densify(&tile, &mut self.densified)).transpose()?;
             (dense, Some(tile))
         } else {
             let tile = reader.read(frames, read)?;
-            check_geometry((tile.frames().depth(), tile.frames().frame_len()), n_frames, read)?;
+            tile.check(n_frames, read, self.native)?;
             let sparse = self.wants_csr && self.stages.are_none();
             let csr = sparse.then(|| sparsify(&tile, &mut self.sparse)).transpose()?;
             (Some(tile), csr)
@@ -142,16 +145,4 @@ impl<'p> TileMaker<'p> {
         }
         Ok(Tiles { native, dense, csr })
     }
-}
-
-/// A source that hands out another tile than was asked for must not get any further.
-fn check_geometry(found: (usize, usize), n_frames: usize, sig: &SigSlice) -> Result<()> {
-    let expected = (n_frames, sig.len());
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::bug(format!(
-        "the source gave {} frames of {} cells, but {} of {} were asked for",
-        found.0, found.1, expected.0, expected.1
-    )))
 }

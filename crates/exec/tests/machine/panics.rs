@@ -3,14 +3,18 @@
 use crate::differential::EXECUTORS;
 use crate::failures::dataset;
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, DataSource, Dataset, DenseTile, ErrorKind,
-    FinalRows, FrameIndices, FrameKind, FrameReader, JobMeta, Merger, NativeArray, NewRows,
-    Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink, SinkJob, SourceInfo, Stage,
-    StagePart, Tile, Udf,
+    Accumulator, Array, Arrival, BufferDecl, BufferKind, DType, DataSource, Dataset, DenseTile,
+    ErrorKind, FinalRows, FrameIndices, FrameKind, FrameReader, JobMeta, Merger, NativeArray,
+    NewRows, Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink, SinkJob,
+    SourceInfo, Stage, StagePart, Tile, TileFrames, Udf,
 };
-use framefold_exec::{Cancel, Driver, Executor, Plan, PlanOptions, Silent};
+use framefold_exec::{
+    Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, Silent,
+};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A function, a source, a sink and a stage; panics at the place of this name, or claims there what
 /// is not so.
@@ -82,7 +86,11 @@ impl Merger for All {
     }
 
     fn final_rows(&self) -> Option<Vec<FinalRows>> {
-        (!self.0.0.starts_with("other")).then(|| vec![self.1.clone()])
+        match self.0.0 {
+            "other rows" => Some(vec![FinalRows::try_new(DType::F64, 7, &[]).unwrap()]),
+            other if other.starts_with("other") => None,
+            _ => Some(vec![self.1.clone()]),
+        }
     }
 }
 
@@ -99,6 +107,25 @@ impl DataSource for Source {
         self.0.at("reader");
         Ok(Box::new(Reader(self.0, self.1.reader()?)))
     }
+
+    fn pieces(&self) -> Option<&[u64]> {
+        self.0.at("pieces");
+        None
+    }
+
+    fn contends(&self) -> bool {
+        self.0.at("contends");
+        false
+    }
+
+    fn arrival(&self, _: Range<u64>) -> Arrival {
+        self.0.at("arrival");
+        if self.0.0 == "wait" { Arrival::NotYet } else { Arrival::Here }
+    }
+
+    fn wait(&self, _: Duration) {
+        self.0.at("wait");
+    }
 }
 
 struct Reader<'s>(Panics, Box<dyn FrameReader + 's>);
@@ -106,7 +133,14 @@ struct Reader<'s>(Panics, Box<dyn FrameReader + 's>);
 impl FrameReader for Reader<'_> {
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
         self.0.at("read");
-        self.1.read(frames, sig)
+        match self.0.0 {
+            "bytes" => {
+                let (depth, len) = (frames.len(), sig.len());
+                let bytes = TileFrames::from_bytes(DType::U8, &[0; 256], depth, len, len)?;
+                Ok(DenseTile::borrowed(bytes))
+            }
+            _ => self.1.read(frames, sig),
+        }
     }
 
     fn verify(&mut self) -> Result<()> {
@@ -181,7 +215,7 @@ fn ran(panics: Panics, executor: Executor) -> Result<()> {
     let plan = Arc::new(Plan::try_new(&dataset, vec![Arc::new(panics)], None, &options)?);
     let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, sink)?;
     driver.run(&mut Silent)?;
-    driver.into_results().snapshot().map(drop)
+    driver.into_results().take().map(drop)
 }
 
 #[test]
@@ -194,7 +228,8 @@ fn what_panics_is_named() {
             ("mine: the function", &["merge", "results"]),
             ("the sink", &["begin", "merged", "finish of the sink"]),
             ("the stage", &["part", "apply"]),
-            ("the source of the frames", &["reader", "read", "verify"]),
+            ("the source of the frames", &["reader", "read", "verify", "arrival", "wait"]),
+            ("the source of the frames", &["pieces", "contends"]),
         ] {
             for place in places {
                 let error = ran(Panics(place), executor).unwrap_err();
@@ -214,10 +249,66 @@ fn false_claims_are_refused() {
             ("many", "partitions were merged before, of "),
             ("other shape", "mine: the result 'n' is float64 [7], declared as float64 [12]"),
             ("other dtype", "mine: the result 'n' is float32 [12], declared as float64 [12]"),
+            ("other rows", "mine: the result 'n' is float64 [7], declared as float64 [12]"),
+            ("bytes", "cells of uint8 for "),
         ] {
             let error = ran(Panics(place), executor).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Bug, "{error}");
             assert!(error.to_string().contains(words), "{error}");
         }
     }
+}
+
+#[test]
+fn sources_that_give_other_frames_than_were_asked_for_are_named() {
+    let source = Source(Panics("bytes"), dataset(12).source().clone());
+    let dataset = Dataset::try_new(Arc::new(source), None, 0).unwrap();
+    let mine: Arc<dyn Udf> = Arc::new(Panics("nowhere"));
+    let plan = Plan::try_new(&dataset, vec![mine], None, &PlanOptions::default()).unwrap();
+    let mut driver =
+        Driver::try_new(&Arc::new(plan), Executor::Inline, Cancel::new(), None, None).unwrap();
+    let error = driver.run(&mut Silent).unwrap_err().to_string();
+    assert!(error.contains("the source gave ") && error.contains("cells of uint8 for "), "{error}");
+}
+
+/// Merges nothing, as an observer and as a crew.
+struct Idle;
+
+impl Observer for Idle {
+    fn event(&mut self, _: &Event, _: &Results) -> Result<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn whole(&mut self, _: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Crew for Idle {
+    fn work(&mut self, _: &mut dyn Host) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn runs_of_which_nothing_was_merged_do_not_succeed() {
+    let mine: Arc<dyn Udf> = Arc::new(Panics("nowhere"));
+    let plan = Plan::try_new(&dataset(12), vec![mine], None, &PlanOptions::default()).unwrap();
+    let plan = Arc::new(plan);
+    for executor in EXECUTORS {
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
+        let error = driver.run(&mut Idle).unwrap_err();
+        assert_eq!(error.message(), "the observer did not merge partition 0");
+    }
+    let mut driver = Driver::with_crew(&plan, Box::new(Idle), Cancel::new(), None).unwrap();
+    let error = driver.run(&mut Silent).unwrap_err();
+    assert!(error.message().starts_with("the crew ended after 0 of "), "{error}");
 }

@@ -194,13 +194,15 @@ impl Sink for Keeper {
 
 fn to_sink(executor: Executor, first: usize, fails_after: usize) -> (Given, Result<RunResults>) {
     let all = PlanOptions { to_sink: vec![None, None, None], ..PlanOptions::default() };
-    let plan = plan_with(true, all);
+    let plan = plan_with(first == 0, all);
     let given = Arc::new(Mutex::new(Given::default()));
     let sink = Box::new(Keeper(given.clone(), first, fails_after));
     let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, Some(sink)).unwrap();
     assert_eq!(driver.results().n_merged(), first);
     let ran = driver.run(&mut Silent).and_then(|()| driver.results().snapshot());
-    drop(driver);
+    // What went to the sink is kept nowhere else.
+    let taken = driver.into_results().take().unwrap();
+    assert_eq!(native(&taken.udfs[0].buffers[0].array).unwrap().shape(), [0]);
     (Arc::into_inner(given).unwrap().into_inner().unwrap(), ran)
 }
 
@@ -239,6 +241,19 @@ fn a_sink_says_where_to_go_on() {
             assert_eq!(results.unwrap().valid, plan_valid());
         }
     }
+}
+
+#[test]
+fn results_that_lack_the_first_partitions_are_refused() {
+    let all = PlanOptions { to_sink: vec![None, None, None], ..PlanOptions::default() };
+    let sink = Box::new(Keeper(Arc::default(), 4, usize::MAX));
+    let executor = Executor::Inline;
+    let made =
+        Driver::try_new(&plan_with(true, all), executor, Cancel::new(), None, Some(sink)).map(drop);
+    let error = made.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let words = "'intensity' does not go to it: it would lack the first 4 partitions";
+    assert!(error.message().contains(words), "{error}");
 }
 
 #[test]
