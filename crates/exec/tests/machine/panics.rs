@@ -4,9 +4,9 @@ use crate::differential::EXECUTORS;
 use crate::failures::dataset;
 use framefold_core::{
     Accumulator, Array, Arrival, BufferDecl, BufferKind, DType, DataSource, Dataset, DenseTile,
-    ErrorKind, FinalRows, FrameIndices, FrameKind, FrameReader, JobMeta, Merger, NativeArray,
-    NewRows, Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink, SinkJob,
-    SourceInfo, Stage, StagePart, Tile, TileFrames, Udf,
+    ErrorKind, FinalRows, FrameIndices, FrameKind, FrameReader, FramesView, JobMeta, Merger,
+    NativeArray, NewRows, Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink,
+    SinkJob, SourceInfo, Stage, StagePart, Tile, TileFrames, Udf,
 };
 use framefold_exec::{
     Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, Silent,
@@ -134,10 +134,10 @@ impl FrameReader for Reader<'_> {
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
         self.0.at("read");
         match self.0.0 {
-            "bytes" => {
+            "words" => {
                 let (depth, len) = (frames.len(), sig.len());
-                let bytes = TileFrames::from_bytes(DType::U8, &[0; 256], depth, len, len)?;
-                Ok(DenseTile::borrowed(bytes))
+                let words = FramesView::try_new(&[0; 256], depth, len, len)?;
+                Ok(DenseTile::borrowed(TileFrames::U16(words)))
             }
             _ => self.1.read(frames, sig),
         }
@@ -215,7 +215,9 @@ fn ran(panics: Panics, executor: Executor) -> Result<()> {
     let plan = Arc::new(Plan::try_new(&dataset, vec![Arc::new(panics)], None, &options)?);
     let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, sink)?;
     driver.run(&mut Silent)?;
-    driver.into_results().take().map(drop)
+    let mut results = driver.into_results();
+    results.snapshot()?;
+    results.take().map(drop)
 }
 
 #[test]
@@ -250,7 +252,7 @@ fn false_claims_are_refused() {
             ("other shape", "mine: the result 'n' is float64 [7], declared as float64 [12]"),
             ("other dtype", "mine: the result 'n' is float32 [12], declared as float64 [12]"),
             ("other rows", "mine: the result 'n' is float64 [7], declared as float64 [12]"),
-            ("bytes", "cells of uint8 for "),
+            ("words", "cells of uint16 for "),
         ] {
             let error = ran(Panics(place), executor).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Bug, "{error}");
@@ -261,14 +263,17 @@ fn false_claims_are_refused() {
 
 #[test]
 fn sources_that_give_other_frames_than_were_asked_for_are_named() {
-    let source = Source(Panics("bytes"), dataset(12).source().clone());
+    let source = Source(Panics("words"), dataset(12).source().clone());
     let dataset = Dataset::try_new(Arc::new(source), None, 0).unwrap();
     let mine: Arc<dyn Udf> = Arc::new(Panics("nowhere"));
     let plan = Plan::try_new(&dataset, vec![mine], None, &PlanOptions::default()).unwrap();
     let mut driver =
         Driver::try_new(&Arc::new(plan), Executor::Inline, Cancel::new(), None, None).unwrap();
     let error = driver.run(&mut Silent).unwrap_err().to_string();
-    assert!(error.contains("the source gave ") && error.contains("cells of uint8 for "), "{error}");
+    assert!(
+        error.contains("the source gave ") && error.contains("cells of uint16 for "),
+        "{error}"
+    );
 }
 
 /// Merges nothing, as an observer and as a crew.
