@@ -153,6 +153,14 @@ unsafe extern "C" fn buffers<F: Function>(
         let declared = owned.function.buffers(&job)?;
         let is_row = |b: &Buffer| b.kind == raw::NAV || b.usage == raw::RESULT_ONLY;
         let kinds = if declared.iter().all(is_row) { ROWS } else { OTHERS };
+        let is_final = |b: &Buffer| b.kind == raw::NAV && b.usage != raw::RESULT_ONLY;
+        if let Some(other) = declared.iter().find(|b| F::FINAL_ROWS && !is_final(b)) {
+            let name = &other.name;
+            return Err(format!(
+                "FINAL_ROWS is for buffers of one row per frame that process fills, and '{name}' is another"
+            )
+            .into());
+        }
         owned.kinds.store(kinds, Ordering::Relaxed);
         for Buffer { name, kind, dtype, extra, usage } in declared {
             let buffer = raw::Buffer {

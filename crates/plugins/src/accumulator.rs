@@ -192,6 +192,8 @@ impl Accumulator for PluginAccumulator {
             return Err(Error::bug("a dense tile came to a function that takes sparse ones"));
         };
         let (position, frames) = (&tile.position, tile.frames());
+        let dtype = self.run.job.input_dtype;
+        tile.data.check(position.in_partition.len(), position.sig, dtype)?;
         self.buffers.show_tile(&position.in_partition, position.sig, &mut self.views)?;
         let dtype = frames.dtype();
         let given = raw::Tile {
@@ -220,6 +222,7 @@ impl Accumulator for PluginAccumulator {
         let Some(process) = self.task.table.raw.process_csr else {
             return Err(Error::bug("a sparse tile came to a function that takes dense ones"));
         };
+        tile.check(position.in_partition.len(), position.sig, self.run.job.input_dtype)?;
         self.buffers.show_tile(&position.in_partition, position.sig, &mut self.views)?;
         let columns = tile.checked_columns()?;
         let given = raw::Rows {

@@ -12,6 +12,7 @@ use std::ops::Range;
 pub(crate) struct Buffers {
     arrays: Vec<NativeArray>,
     layouts: Vec<Layout>,
+    n_frames: usize,
     sig: Vec<usize>,
     /// Whether functions see parts of frames without gaps.
     contiguous: bool,
@@ -98,10 +99,14 @@ impl Buffers {
                 packed: None,
             });
         }
-        Ok(Buffers { arrays, layouts, sig: shape.sig().to_vec(), contiguous, slice: None })
+        let sig = shape.sig().to_vec();
+        Ok(Buffers { arrays, layouts, n_frames, sig, contiguous, slice: None })
     }
 
     /// Shows the rows of the frames `rows`, and the cells of `slice`.
+    ///
+    /// # Errors
+    /// `Bug` if there are no such frames or cells.
     #[inline]
     pub(crate) fn show_tile(
         &mut self,
@@ -109,6 +114,10 @@ impl Buffers {
         slice: &SigSlice,
         views: &mut Vec<raw::View>,
     ) -> Result<()> {
+        if rows.start > rows.end || rows.end > self.n_frames {
+            let n_frames = self.n_frames;
+            return Err(Error::bug(format!("frames {rows:?} of a partition of {n_frames}")));
+        }
         if self.slice.as_ref() != Some(slice) {
             self.enter(slice)?;
         }
@@ -161,6 +170,10 @@ impl Buffers {
     /// Goes over to another slice.
     fn enter(&mut self, slice: &SigSlice) -> Result<()> {
         self.leave();
+        let within = SigSlice::try_within(slice.origin().into(), slice.shape().into(), &self.sig)?;
+        if within.linear() != slice.linear() {
+            return Err(Error::bug(format!("{slice:?} is no part of frames of {:?}", self.sig)));
+        }
         for (layout, array) in self.layouts.iter_mut().zip(&self.arrays) {
             if layout.kind != BufferKind::Sig {
                 continue;

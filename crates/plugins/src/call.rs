@@ -217,10 +217,16 @@ unsafe fn declaration(
         Error::invalid(format!("the buffer '{name}' has the unknown dtype {found}"))
             .with_hint("make it by FF_DTYPE of a letter and a size that NumPy knows")
     })?;
-    if buffer.n_extra > MOST_AXES || (buffer.n_extra > 0 && buffer.extra_shape.is_null()) {
+    if buffer.n_extra > MOST_AXES {
         return Err(Error::invalid(format!(
-            "the buffer '{name}' has {} extra axes at {:?}, expected at most {MOST_AXES}",
-            buffer.n_extra, buffer.extra_shape
+            "the buffer '{name}' has {} extra axes, expected at most {MOST_AXES}",
+            buffer.n_extra
+        )));
+    }
+    if buffer.n_extra > 0 && buffer.extra_shape.is_null() {
+        return Err(Error::invalid(format!(
+            "the buffer '{name}' has {} extra axes, and the pointer to their lengths is null",
+            buffer.n_extra
         )));
     }
     let extra_shape = if buffer.n_extra == 0 {

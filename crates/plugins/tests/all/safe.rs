@@ -312,7 +312,7 @@ fn final_rows_may_go_to_a_sink() {
     assert_eq!(results.get("first").unwrap().as_slice::<u8>().unwrap(), [0, 4, 8, 12, 16, 20]);
     assert!(results.get("kept").is_err());
     let text = run(First { nav: false }).err().unwrap().to_string();
-    assert!(text.contains("buffer 'first' is not of one row per frame"), "{text}");
+    assert!(text.contains("FINAL_ROWS is for buffers of one row per frame that"), "{text}");
     let frames = NativeArray::try_new(&[1, 1, 1], vec![0u8]).unwrap();
     let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
     let by_rows = |udf: Arc<dyn Udf>| udf.requirements(source.info()).unwrap().by_rows;

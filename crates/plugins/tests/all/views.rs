@@ -1,14 +1,16 @@
 //! What functions see of tiles, buffers and the run.
 
 use crate::sums::{Sums, checked};
-use framefold_abi::raw::{self, Host, Rows, Run, Tile, View};
+use framefold_abi::raw::{self, Host, Rows, Run, View};
 use framefold_core::{
-    Accumulator, ArrayFormat, CsrTile, DType, Dataset, JobMeta, NativeArray, Partition, Roi,
-    RunMeta, Shape, TilePosition, TilingScheme, TypedSlice, Udf,
+    Accumulator, ArrayFormat, CsrTile, DType, Dataset, DenseTile, FramesView, JobMeta, NativeArray,
+    Partition, Roi, RunMeta, Shape, SigSlice, Tile, TileFrames, TilePosition, TilingScheme,
+    TypedSlice, Udf,
 };
 use framefold_plugins::{PluginAccumulator, PluginUdf};
 use framefold_testkit::{MemoryOptions, MemorySource, cut, evaluate_in};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::slice::from_raw_parts;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -71,7 +73,7 @@ unsafe fn views(views: *const View, n: usize) -> String {
 
 unsafe extern "C" fn process(
     _task: *mut c_void,
-    tile: *const Tile,
+    tile: *const raw::Tile,
     given: *const View,
     n: usize,
     _host: *const Host,
@@ -207,9 +209,8 @@ unsafe extern "C" fn note_columns(
     raw::OK
 }
 
-#[test]
-fn columns_of_sparse_tiles_are_copies() {
-    let udf = Sums::default().udf(|table| table.process_csr = Some(note_columns));
+/// A worker for two frames of 2 × 2 cells.
+fn begun(udf: &PluginUdf) -> PluginAccumulator {
     let tiling = Arc::new(TilingScheme::try_new(&[2, 2], &[2, 2], 2).unwrap());
     let partition = Partition { index: 0, frames: 0..2 };
     let job = JobMeta {
@@ -228,7 +229,38 @@ fn columns_of_sparse_tiles_are_copies() {
     };
     let decls = Arc::from(udf.buffers(&job).unwrap());
     let table = udf.table().clone();
-    let mut begun = PluginAccumulator::begin(table, decls, true, &run, &partition, None).unwrap();
+    PluginAccumulator::begin(table, decls, true, &run, &partition, None).unwrap()
+}
+
+#[test]
+fn tiles_that_are_none_of_the_partition_are_refused() {
+    let mut begun = begun(&Sums::default().udf(|_| ()));
+    let cells = [1.0; 12];
+    let slice_of = |shape: &[usize]| SigSlice::try_within(vec![0; 2], shape.into(), shape).unwrap();
+    let mut process = |in_partition: Range<usize>, shape: &[usize], given: [usize; 2]| {
+        let sig = &slice_of(shape);
+        let view = FramesView::try_new(&cells, given[0], given[1], given[1]).unwrap();
+        let position = TilePosition { frames: 0..2, in_partition, sig };
+        let data = DenseTile::borrowed(TileFrames::F64(view));
+        begun.process(&Tile { position, data }).map_err(|error| error.to_string())
+    };
+    process(0..2, &[2, 2], [2, 4]).unwrap();
+    for (in_partition, shape, given, words) in [
+        (0..2, [2, 2], [1, 4], "the source gave 1 frames of 4 cells of float64 for 2 frames"),
+        (0..2, [2, 2], [2, 3], "the source gave 2 frames of 3 cells of float64 for 2 frames of 4"),
+        (1..3, [2, 2], [2, 4], "frames 1..3 of a partition of 2"),
+        (0..2, [2, 3], [2, 6], "a slice of [2, 3] at [0, 0] of [2, 2]"),
+        (0..2, [1, 4], [2, 4], "a slice of [1, 4] at [0, 0] of [2, 2]"),
+    ] {
+        let error = process(in_partition, &shape, given).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn columns_of_sparse_tiles_are_copies() {
+    let mut begun = begun(&Sums::default().udf(|table| table.process_csr = Some(note_columns)));
+    let tiling = TilingScheme::try_new(&[2, 2], &[2, 2], 2).unwrap();
     let position = TilePosition { frames: 0..2, in_partition: 0..2, sig: &tiling.slices()[0] };
     let (columns, values) = ([0, 3, 1], [1.0, 2.0, 3.0]);
     let tile = CsrTile::try_new(&[0, 2, 3], &columns, TypedSlice::F64(&values), 4).unwrap();
