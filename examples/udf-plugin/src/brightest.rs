@@ -41,7 +41,8 @@ impl Function for Finding {
     }
 }
 
-/// The larger of two pixels; the first one of equal ones.
+/// The larger of two pixels; the first one of equal ones, and the first one that is no number, as in NumPy.
 fn larger(found: (usize, f64), (place, &value): (usize, &f64)) -> (usize, f64) {
-    if value > found.1 { (place, value) } else { found }
+    let is_larger = value > found.1 || value.is_nan();
+    if is_larger && !found.1.is_nan() { (place, value) } else { found }
 }
