@@ -24,7 +24,7 @@ impl SigSlice {
     /// sources.
     ///
     /// # Errors
-    /// `Bug` if it is empty or reaches beyond the frame.
+    /// `Bug` if it is empty or reaches beyond the frame, or that has more cells than memory.
     pub fn try_within(origin: Vec<usize>, shape: Vec<usize>, sig: &[usize]) -> Result<Self> {
         let fits = |((&origin, &len), &of): ((&usize, &usize), &usize)| {
             len > 0 && origin.checked_add(len).is_some_and(|end| end <= of)
@@ -33,6 +33,7 @@ impl SigSlice {
             || origin.len() != sig.len()
             || shape.len() != sig.len()
             || !origin.iter().zip(&shape).zip(sig).all(fits)
+            || checked_product(sig).is_none_or(|n| isize::try_from(n).is_err())
         {
             return Err(Error::bug(format!("a slice of {shape:?} at {origin:?} of {sig:?}")));
         }

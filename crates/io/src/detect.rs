@@ -6,8 +6,11 @@ use crate::formats::{FORMATS, hdf5, raw, zarr};
 use crate::options::{self, Backend, OpenOptions, OptionSpec, OptionValue};
 use crate::readers::stack;
 use crate::registry::formats;
-use framefold_core::{Dataset, Error, Result};
+use framefold_core::{Dataset, Error, Result, guarded_call};
 use std::path::Path;
+
+/// What may panic, in errors.
+const FORMAT: &str = "the format";
 
 /// Which format a file is, and why.
 #[derive(Clone, Debug)]
@@ -55,7 +58,7 @@ fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
     for format in
         formats().into_iter().filter(|format| !FORMATS.iter().any(|f| f.name == format.name))
     {
-        if let Verdict::Match(reason) = (format.detect)(folder) {
+        if let Verdict::Match(reason) = looked_at(format, folder)? {
             return Ok(Detection { format, reason });
         }
     }
@@ -154,21 +157,23 @@ fn is_store(format: &Format, path: &Path) -> bool {
     format.name == zarr::FORMAT.name && path.is_dir()
 }
 
-/// The same options, of which texts are read by the kinds of what the format takes: `used`.
+/// The same options, each of the kind that the format takes: `used`.
 fn settled(options: &OpenOptions, used: &[OptionSpec]) -> Result<OpenOptions> {
     let mut settled = options.clone();
     for (name, value) in &options.own {
-        let OptionValue::Written(text) = value else { continue };
-        match used.iter().find(|spec| spec.name == name) {
-            Some(spec) => {
-                settled.own.insert(name.clone(), spec.parse(text)?);
-            }
+        let spec = used.iter().find(|spec| spec.name == name);
+        let value = match (spec, value) {
+            (Some(spec), OptionValue::Written(text)) => spec.parse(text)?,
+            (Some(spec), value) => spec.check(value.clone())?,
             // The default of an option says nothing to formats that do not have it.
-            None if is_default(name, text) => {
+            (None, OptionValue::Written(text)) if is_default(name, text) => {
                 settled.own.remove(name);
+                continue;
             }
-            None => {}
-        }
+            (None, _) => continue,
+        };
+        settled.own.remove(name);
+        settled.put(name, value);
     }
     Ok(settled)
 }
@@ -184,7 +189,7 @@ fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Re
     let options = &settled(options, &used)?;
     options.check(format.name, &used)?;
     if !stacked {
-        return (format.open)(path, options);
+        return guarded_call(FORMAT, || (format.open)(path, options));
     }
     if !STACKED.contains(&format.name) {
         return Err(Error::unsupported(format!(
@@ -194,6 +199,12 @@ fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Re
         .with_hint("open one of the files; what belongs to it is found"));
     }
     stack::open(format, options)
+}
+
+/// What a format says of a file, which may be one of another crate.
+fn looked_at(format: &'static Format, prefix: &Prefix<'_>) -> Result<Verdict> {
+    let verdict = guarded_call(FORMAT, || Ok((format.detect)(prefix)));
+    verdict.map_err(|error| error.with_path(prefix.path).with_format(format.name))
 }
 
 /// Asks the formats whose extension fits first, then the others, each in the table's order.
@@ -212,7 +223,7 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
     let in_order = first.into_iter().chain(others);
     let mut reasons = Vec::new();
     for format in in_order {
-        match (format.detect)(prefix) {
+        match looked_at(format, prefix)? {
             Verdict::Match(reason) => return Ok(Detection { format, reason }),
             // Of others, what the file begins with tells enough.
             Verdict::No(reason) if fits(&format) => reasons.push((format, reason)),

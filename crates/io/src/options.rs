@@ -84,7 +84,10 @@ impl OpenOptions {
     pub fn set(&mut self, spec: &OptionSpec, value: OptionValue) -> Result<()> {
         let value = spec.check(value)?;
         // Zero is an offset, too, where the file has another.
-        if spec.name == SYNC_OFFSET.name || spec.default_value().as_ref() != Some(&value) {
+        let is_default = spec.default_value().as_ref() == Some(&value);
+        if is_default && ![SYNC_OFFSET.name, IO_BACKEND.name].contains(&spec.name) {
+            self.own.remove(spec.name);
+        } else {
             self.put(spec.name, value);
         }
         Ok(())
@@ -104,7 +107,8 @@ impl OpenOptions {
         }
     }
 
-    fn put(&mut self, name: &str, value: OptionValue) {
+    pub(crate) fn put(&mut self, name: &str, value: OptionValue) {
+        self.own.remove(name);
         match (name, value) {
             ("nav_shape", OptionValue::Shape(shape)) => self.nav_shape = Some(shape),
             ("sig_shape", OptionValue::Shape(shape)) => self.sig_shape = Some(shape),

@@ -4,7 +4,7 @@ use crate::headers::regrid::{forget, regrid};
 use crate::readers::staged::StagedSource;
 use framefold_core::{
     AxisKind, AxisMap, CorrectionStage, DataSource, Dataset, FrameKind, MetadataList, Quantity,
-    Result, Stage,
+    Result, Stage, guarded_call,
 };
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub fn pipe(
 ) -> Result<Dataset> {
     let dataset = corrected(dataset)?;
     let stage = make(kind_of(&dataset))?;
-    staged(dataset, stage)
+    guarded_call("the stage", || staged(dataset, stage))
 }
 
 /// Another scan over frames that a source makes of those of `dataset`, one of several; no pixel is read.

@@ -179,6 +179,16 @@ impl OptionSpec {
 
     /// The value itself, if it is of the kind.
     pub(crate) fn check(&self, value: OptionValue) -> Result<OptionValue> {
+        let value = match (self.kind, value) {
+            // Whole numbers are whole numbers, whatever type they come in.
+            (OptionKind::Integer, OptionValue::Count(n)) => {
+                i64::try_from(n).map_or(OptionValue::Count(n), OptionValue::Integer)
+            }
+            (OptionKind::Count | OptionKind::Bytes, OptionValue::Integer(n)) => {
+                u64::try_from(n).map_or(OptionValue::Integer(n), OptionValue::Count)
+            }
+            (_, value) => value,
+        };
         let fits = match (self.kind, &value) {
             (OptionKind::Count | OptionKind::Bytes, OptionValue::Count(_))
             | (OptionKind::Shape, OptionValue::Shape(_))

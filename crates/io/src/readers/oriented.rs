@@ -113,13 +113,13 @@ impl FrameReader for OrientedReader<'_> {
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
         let orientation = self.source.orientation;
         let part = orientation.slice(sig, &self.source.source.info().sig_shape)?;
+        let (dtype, depth, len) = (self.source.info.dtype.dtype, frames.len(), sig.len());
         let tile = self.reader.read(frames, &part)?;
+        tile.check(depth, &part, dtype)?;
         let frames = tile.frames();
-        let (dtype, depth, len) = (frames.dtype(), frames.depth(), frames.frame_len());
         let len_bytes = depth.checked_mul(len).and_then(|cells| cells.checked_mul(dtype.size()));
-        let len_bytes = len_bytes.filter(|_| len == sig.len()).ok_or_else(|| {
-            Error::bug(format!("a tile of {depth} × {len} cells for the part {:?}", sig.shape()))
-        })?;
+        let len_bytes =
+            len_bytes.ok_or_else(|| Error::limit(format!("a tile of {depth} × {len} cells")))?;
         let out = self.dense.prepare(len_bytes)?;
         let planes = Planes::new(orientation, sig.shape());
         let (size, stride) = (dtype.size(), frames.stride());
@@ -134,7 +134,9 @@ impl FrameReader for OrientedReader<'_> {
     fn read_csr(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<CsrTile<'_>> {
         let orientation = self.source.orientation;
         let part = orientation.slice(sig, &self.source.source.info().sig_shape)?;
+        let n_frames = frames.len();
         let tile = self.reader.read_csr(frames, &part)?;
+        tile.check(n_frames, &part, self.source.info.dtype.dtype)?;
         let (depth, n, dtype) = (tile.depth(), tile.n_entries(), tile.dtype());
         let planes = Planes::new(orientation, sig.shape());
         let (starts, columns, values) = self.sparse.prepare(depth, n, dtype)?;

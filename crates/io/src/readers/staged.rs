@@ -214,15 +214,7 @@ fn each_piece(
     for start in (0..frames.len()).step_by(at_a_time) {
         let some = frames.part(start, at_a_time);
         let tile = reader.read(some.clone(), part.read())?;
-        let (found, len) = (tile.frames().depth(), tile.frames().frame_len());
-        if (found, len) != (some.len(), n_read) || tile.frames().dtype() != info.dtype.dtype {
-            return Err(Error::bug(format!(
-                "a source gave {found} × {len} cells of {} for {} × {n_read} of {}",
-                tile.frames().dtype(),
-                some.len(),
-                info.dtype.dtype
-            )));
-        }
+        tile.check(some.len(), part.read(), info.dtype.dtype)?;
         work(part, &tile, &some)?;
     }
     Ok(())

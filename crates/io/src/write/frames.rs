@@ -2,10 +2,12 @@
 
 use super::cast::{Cast, fill};
 use framefold_core::{
-    CorrectedSlice, CorrectionPlanes, DType, Dataset, DenseTile, FrameIndices, FrameReader, Result,
-    Scratch, SigSlice, convert_tile, correct_tile, memory,
+    Arrival, CorrectedSlice, CorrectionPlanes, DType, Dataset, DenseTile, Error, FrameIndices,
+    FrameReader, Result, Scratch, SigSlice, convert_tile, correct_tile, guarded_call, memory,
 };
 
+/// What may panic, in errors.
+const SOURCE: &str = "the source of the frames";
 /// Decoded pixels that are passed on at a time.
 const TILE_BYTES: usize = 2 << 20;
 
@@ -26,7 +28,7 @@ impl<'d> Frames<'d> {
         let planes = planes.map(|c| CorrectionPlanes::try_new(c, dataset.pixel_dtype()));
         Ok(Frames {
             dataset,
-            reader: dataset.source().reader()?,
+            reader: guarded_call(SOURCE, || dataset.source().reader())?,
             planes: planes.transpose()?,
             corrected: Scratch::new(),
             converted: Scratch::new(),
@@ -70,7 +72,7 @@ impl<'d> Frames<'d> {
             }
             start += n;
         }
-        self.reader.verify()
+        guarded_call(SOURCE, || self.reader.verify())
     }
 
     fn tile(
@@ -88,7 +90,15 @@ impl<'d> Frames<'d> {
             _ => FrameIndices::List(list),
         };
         let read = corrected.map_or(slice, CorrectedSlice::read);
-        let mut tile = self.reader.read(indices, read)?;
+        let source = self.dataset.source();
+        let frames = list.first().copied().unwrap_or(0)..list.last().map_or(0, |last| last + 1);
+        if guarded_call(SOURCE, || Ok(source.arrival(frames)))? != Arrival::Here {
+            return Err(Error::unsupported("some frames of the data set have not arrived")
+                .with_hint("write it when all of them are there"));
+        }
+        let reader = self.reader.as_mut();
+        let mut tile = guarded_call(SOURCE, || reader.read(indices, read))?;
+        tile.check(list.len(), read, source.info().dtype.dtype)?;
         if let (Some(slice), Some(planes)) = (corrected, &self.planes) {
             tile = correct_tile(&tile, slice, planes, &mut self.corrected)?;
         }

@@ -1,7 +1,11 @@
 //! What may be registered.
 
-use framefold_core::Error;
-use framefold_io::{FORMATS, Format, OptionKind, OptionSpec, Verdict, register};
+use framefold_core::{Error, ErrorKind};
+use framefold_io::{
+    FORMATS, Format, OpenOptions, OptionKind, OptionSpec, OptionValue, Verdict, open, open_as,
+    register,
+};
+use std::sync::Mutex;
 
 fn row(name: &'static str, options: &'static [OptionSpec]) -> Format {
     Format {
@@ -50,4 +54,52 @@ fn options_have_flags_that_the_command_line_does_not_use_itself() {
     let format = register(row("of_flags", own.leak())).unwrap();
     let found: Vec<String> = format.options.iter().map(OptionSpec::flag_name).collect();
     assert_eq!(found, ["option-gain-of-all", "option-roi", "nav-shape", "corrections"]);
+}
+
+#[test]
+fn panics_of_a_format_are_errors_that_name_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scan.panics");
+    std::fs::write(&path, b"anything").unwrap();
+    let detect = &|prefix: &framefold_io::Prefix<'_>| {
+        assert!(prefix.extension() != "panics", "at detect");
+        Verdict::No("it is another".into())
+    };
+    let open_it = &|_: &std::path::Path, _: &OpenOptions| panic!("at open");
+    register(Format { detect, open: open_it, ..row("of_panics", &[]) }).unwrap();
+    let options = OpenOptions::default();
+    for (opened, at) in
+        [(open(&path, &options), "at detect"), (open_as("of_panics", &path, &options), "at open")]
+    {
+        let error = opened.unwrap_err();
+        assert_eq!((error.kind(), error.format()), (ErrorKind::Bug, Some("of_panics")));
+        assert!(error.message().contains(&format!("the format panicked: {at}")), "{error}");
+    }
+}
+
+#[test]
+fn options_are_what_was_said_last_and_whole_numbers_of_any_type() {
+    const OPTIONS: &[OptionSpec] = &[
+        OptionSpec::new("sync_offset", OptionKind::Integer, "The first frame").with_default("0"),
+        OptionSpec::new("skip", OptionKind::Count, "How many to skip").with_default("0"),
+    ];
+    static SEEN: Mutex<Vec<(i64, Option<OptionValue>)>> = Mutex::new(Vec::new());
+    let open_it = &|_: &std::path::Path, options: &OpenOptions| {
+        SEEN.lock().unwrap().push((options.sync_offset, options.get("skip")));
+        Err(Error::unsupported("nothing is opened"))
+    };
+    let format = register(Format { open: open_it, ..row("of_numbers", OPTIONS) }).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let opened = |options: &OpenOptions| {
+        let error = open_as("of_numbers", file.path(), options).unwrap_err();
+        (error.kind() == ErrorKind::Unsupported).then(|| SEEN.lock().unwrap().pop().unwrap())
+    };
+    let others = OpenOptions::default().with("sync_offset", 2u64).with("skip", 3i64);
+    assert_eq!(opened(&others), Some((2, Some(OptionValue::Count(3)))));
+    assert_eq!(opened(&OpenOptions::default().with("skip", -3i64)), None);
+    let mut options = others;
+    for spec in format.options {
+        options.set(spec, spec.default_value().unwrap()).unwrap();
+    }
+    assert_eq!(opened(&options), Some((0, None)));
 }

@@ -383,15 +383,8 @@ impl Rebinned {
                 let frame = self.blocks.frame(row + start);
                 let frame = frame.ok_or_else(|| Error::bug("a position without a frame"))?;
                 let tile = reader.read(FrameIndices::Run(frame..frame + count(some)), sig)?;
+                tile.check(some, sig, of_source.dtype.dtype)?;
                 let frames = tile.frames();
-                let found = (frames.depth(), frames.frame_len(), frames.dtype());
-                if found != (some, sig.len(), of_source.dtype.dtype) {
-                    return Err(Error::bug(format!(
-                        "a source gave {found:?} for {some} × {} of {}",
-                        sig.len(),
-                        of_source.dtype.dtype
-                    )));
-                }
                 for i in 0..some {
                     let at = (start + i) / along * sum_bytes;
                     sums::add_frame_to(frames, i, added, &mut added_up[at..at + sum_bytes])?;

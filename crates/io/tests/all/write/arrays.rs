@@ -1,13 +1,15 @@
 //! Writing arrays: what is read back is what there was, and nothing is left of what failed.
 
 use framefold_core::{
-    DType, Dataset, Error, ErrorKind, FrameIndices, NativeArray, Result, Roi, TilingScheme,
+    Arrival, DType, DataSource, Dataset, DenseTile, Error, ErrorKind, FrameIndices, FrameReader,
+    NativeArray, Result, Roi, SigSlice, SourceInfo, TilingScheme,
 };
 use framefold_io::{
     Compression, OpenOptions, WriteFormat, WriteOptions, ZarrVersion, open, open_as, write_dataset,
 };
 use framefold_testkit::{MemoryOptions, MemorySource, Values, check_source, random_values};
 use proptest::prelude::*;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -299,4 +301,61 @@ fn options_that_do_not_fit_are_refused() {
     refuse("out.npy", WriteOptions { dtype: Some(DType::Bool), ..default() }, "cannot be written");
     let roi = Some(Arc::new(Roi::try_new(vec![true; 4]).unwrap()));
     refuse("out.zarr", WriteOptions { roi, ..default() }, "4 positions");
+}
+
+/// Frames of another source, with something wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Odd {
+    Short,
+    Panics,
+    NotYet,
+}
+
+#[derive(Debug)]
+struct OddSource(Arc<dyn DataSource>, Odd);
+
+impl DataSource for OddSource {
+    fn info(&self) -> &SourceInfo {
+        self.0.info()
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        Ok(Box::new(OddReader(self.0.reader()?, self.1)))
+    }
+
+    fn arrival(&self, _: Range<u64>) -> Arrival {
+        if self.1 == Odd::NotYet { Arrival::NotYet } else { Arrival::Here }
+    }
+}
+
+struct OddReader<'s>(Box<dyn FrameReader + 's>, Odd);
+
+impl FrameReader for OddReader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        assert!(self.1 != Odd::Panics, "at read");
+        self.0.read(frames.part(0, frames.len() - 1), sig)
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        self.0.verify()
+    }
+}
+
+#[test]
+fn sources_that_do_not_give_all_frames_are_named_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    for (odd, words) in [
+        (Odd::Short, "the source gave 5 frames of 12 cells of uint16 for 6 frames of 12"),
+        (Odd::Panics, "the source of the frames panicked: at read"),
+        (Odd::NotYet, "some frames of the data set have not arrived"),
+    ] {
+        let whole = dataset(DType::U16, &[2, 3], &[3, 4], 0);
+        let source = Arc::new(OddSource(whole.source().clone(), odd));
+        let dataset = Dataset::try_new(source, Some(&[2, 3]), 0).unwrap();
+        let options = WriteOptions { unverified: true, ..WriteOptions::default() };
+        let path = folder.path().join("out.npy");
+        let error = write_dataset(&dataset, &path, &options, &mut |_| Ok(())).unwrap_err();
+        assert!(error.message().contains(words), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }
