@@ -106,6 +106,21 @@ def test_several_files_go_on_together(ctx, folder):
     assert left_in(folder / "own") == ["n.zarr", "x.npy"]
 
 
+def test_names_that_are_not_of_utf_8(tmp_path):
+    folder = tmp_path / "\udcff"
+    try:
+        (folder / "data").mkdir(parents=True)
+    except OSError:
+        pytest.skip("there are no such names here")
+    ctx = ff.Context("inline")
+    out = {"x": folder / "x\udcff.npy", "n": folder / "n.zarr"}
+    dataset = broken(ctx, folder, out)
+    found = ctx.run_udf(dataset, Breaks(folder), out=out, resume=True)
+    assert_same(found, ctx.run_udf(dataset, Breaks(folder)))
+    about = json.loads((folder / "n.zarr/zarr.json").read_text())["attributes"]
+    assert "\\udcff" in about["data_set"][0]
+
+
 def test_a_file_that_lost_its_record_begins_anew_and_so_do_all(ctx, folder):
     out = {"x": folder / "own/x.npy", "n": folder / "own/n.zarr"}
     dataset = broken(ctx, folder, out)

@@ -8,6 +8,11 @@ from typing import Any
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 
+def as_words(path: str | os.PathLike[str]) -> str:
+    """A path as text for any file: what is not of UTF-8 as an escape, such as ``\\udcff``."""
+    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+
+
 def path_text(name: str, value: Any) -> str:
     """A path as text: a str, bytes, or what has ``__fspath__``, such as :class:`pathlib.Path`.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import _engine
-from framefold.common._paths import path_text
+from framefold.common._paths import as_words, path_text
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import (
     BadFileError,
@@ -206,14 +206,14 @@ class Out:
             "of_partitions": self._run.plan.n_partitions,
             "run": parts,
             "results": {self._place(path): self._names_in(path) for path in self._paths},
-            "files": [os.fspath(path) for path in self._run.dataset.paths],
+            "files": [as_words(path) for path in self._run.dataset.paths],
             "stamps": stamps(self._run),
         }
 
     def _place(self, path: Path) -> str:
         """What a record calls a file: its name; its path if another file has the same name."""
         names = [other.name for other in self._paths]
-        return path.name if names.count(path.name) == 1 else os.fspath(path)
+        return as_words(path.name if names.count(path.name) == 1 else path)
 
     def _names_in(self, path: Path) -> list[str]:
         """The results that go to a file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-import os
 import platform
 import zlib
 from itertools import chain
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import _engine
+from framefold.common._paths import as_words
 from framefold.exceptions import UnsupportedError
 from framefold.run.described import described, digest, shown
 from framefold.udf.base import UDF
@@ -34,7 +34,7 @@ def provenance(run: Run) -> dict[str, Any]:
         "numpy": np.__version__,
         "python": platform.python_version(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "data_set": [os.fspath(path) for path in dataset.paths] or ["memory"],
+        "data_set": [as_words(path) for path in dataset.paths] or ["memory"],
         "data_set_format": dataset.format,
         "data_set_shape": str(tuple(dataset.shape)),
         "data_set_dtype": str(dataset.dtype),
