@@ -78,10 +78,16 @@ def test_results_of_map_have_to_fit(ctx, dataset, data):
         ctx.map(dataset, lambda frame: "one" if frame.max() == 1 else "structured")
 
 
+def eigenvalues(frame):
+    """Real ones as real numbers, as of NumPy before 2.5."""
+    values = np.linalg.eigvals(frame)
+    return values if np.imag(values).any() else np.real(values)
+
+
 @pytest.mark.parametrize("monitor", [False, True])
 def test_complex_results_of_map_do_not_lose_their_imaginary_parts(ctx, monitor):
     frames = np.ones((2, 3, 2, 2), "float32")
-    udf = AutoUDF(np.linalg.eigvals, monitor=monitor)
+    udf = AutoUDF(eigenvalues, monitor=monitor)
     real = ctx.run_udf(ctx.load("memory", data=frames, sig_dims=2), udf)["result"]
     assert real.dtype == np.float32
     frames[1, 1] = [[0, 1], [-1, 0]]
@@ -89,7 +95,7 @@ def test_complex_results_of_map_do_not_lose_their_imaginary_parts(ctx, monitor):
     words = r"returned 1j .* not fit into the float32 .* as by np\.complex128\(…\)"
     with pytest.raises(UDFError, match=words):
         ctx.run_udf(dataset, udf)
-    values = ctx.map(dataset, lambda frame: np.complex128(np.linalg.eigvals(frame)))
+    values = ctx.map(dataset, lambda frame: np.complex128(eigenvalues(frame)))
     np.testing.assert_allclose(values.data[1, 1], [1j, -1j])
 
 
