@@ -221,7 +221,7 @@ def case(line, base="One"):
         ("y = PAIR(1).second", "of a named tuple with defaults, pass all of them"),
         ("self.results.x[0] = self.params.large", "pass np.uint64(9223372036854775808)"),
         (
-            "z = frame[0].astype('f4'); z = z if frame[0, 0] else z * np.arange(3)",
+            "z = frame[0].astype('f4'); z = z if frame[0, 0] else z * np.arange(3); z[0] = 1",
             "convert what is float64, as in (a * b).astype(np.float32): of float32 and integers",
         ),
         ("np.take(frame, np.zeros((2, 2), np.int64), 1)", "np.take takes indices of one axis"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import os
 import re
 from types import FunctionType
@@ -341,14 +340,6 @@ def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str
     found = re.findall(r'File "([^"]+)", line (\d+)', text)
     found += re.findall(r"\(?([^\s()\"]+\.py|<[^>]+>)[ ]?[(:](\d+)\)", text)
     files = [(name, int(line)) for name, line in found if not name.startswith("<framefold")]
-    if isinstance(error, AttributeError):  # which Numba passes on without a place
-        code = dis.get_instructions(function)
-        numbered = [(i.starts_line or 0, i) for i in code]
-        line = 0
-        for start, instruction in numbered:
-            line = start if isinstance(start, int) and start > 1 else line
-            if instruction.argval == error.name:
-                files.append((own, line))
     mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
     loc = getattr(error, "loc", None) if isinstance(error, NumbaError) else _reached(error, own)
     if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):
