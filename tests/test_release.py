@@ -118,6 +118,11 @@ def test_all_is_all_of_the_extras_and_the_tests_have_them() -> None:
         assert {name_of(each) for each in EXTRAS[extra]} <= installed, extra
 
 
+def test_compiled_functions_have_what_multiplies_matrices() -> None:
+    # Numba asks for SciPy where code has `a @ b` or `np.linalg`, and does not require it.
+    assert {name_of(each) for each in EXTRAS["numba"]} == {"numba", "scipy"}
+
+
 def test_libraries_that_messages_ask_for_are_in_extras() -> None:
     # `install it with: pip install NAME`; CuPy's package depends on the device.
     asked = set()
