@@ -9,6 +9,7 @@ import pytest
 from forked_scripts import forked_scripts
 
 import framefold as ff
+from framefold.compilation import store
 
 pytest.importorskip("numba")
 
@@ -111,6 +112,13 @@ def test_what_allocates_is_loaded_by_another_process(tmp_path, run_fork):
     # By Numba, which it needs.
     assert "NUMBA True" in run_alone(tmp_path, step="np.ones(2, np.int64).sum()")
     assert len(list((tmp_path / "cache" / "compiled").iterdir())) == 1
+
+
+def test_what_is_kept_with_scipy_is_not_for_an_environment_without(monkeypatch):
+    pytest.importorskip("scipy")
+    about, find = store.about_numba(), store.find_spec
+    monkeypatch.setattr(store, "find_spec", lambda name: None if name == "scipy" else find(name))
+    assert store.about_numba() != about
 
 
 # Numba fills in addresses of functions that call themselves, and not in what another process has

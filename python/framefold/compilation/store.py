@@ -104,9 +104,10 @@ def return_type(function: Any, dtype: str, ndim: int) -> str:
 
 
 def about_numba() -> str:
-    """What machine code depends on beside the code: Python, Numba, LLVM, and the processor."""
+    """What machine code depends on beside the code: Python, libraries, and the processor."""
     stamps = []
-    for name in ("numba", "llvmlite", "numpy"):
+    # SciPy's BLAS is called by machine code, which ends the process where there is none.
+    for name in ("numba", "llvmlite", "numpy", "scipy"):
         spec = find_spec(name)
         origin = spec.origin if spec is not None else None
         stamps.append((origin, os.stat(origin).st_mtime_ns if origin else 0))
