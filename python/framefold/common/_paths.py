@@ -9,7 +9,7 @@ from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 
 def as_words(path: str | os.PathLike[str]) -> str:
-    """A path as text for any file: what is not of UTF-8 as an escape, such as ``\\udcff``."""
+    """A path as text for any file: what is not of UTF-8 as `ascii` has it."""
     return os.fspath(path).encode("utf-8", "backslashreplace").decode()
 
 
