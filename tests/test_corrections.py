@@ -245,7 +245,7 @@ MASK[1, 2] = MASK[3, 5] = True
         scipy_sparse.csr_matrix(MASK),
         scipy_sparse.coo_array(MASK),
         # Stored, and not excluded: a False, and 1 and -1 at one place.
-        sparse.COO([[0, 1, 3], [0, 2, 5]], np.array([False, True, True]), shape=(4, 6)),
+        sparse.COO(np.array([[0, 1, 3], [0, 2, 5]]), np.array([False, True, True]), shape=(4, 6)),
         scipy_sparse.coo_array(([1, -1, 1, 1], ([0, 0, 1, 3], [0, 0, 2, 5])), shape=(4, 6)),
     ],
     ids=lambda value: type(value).__name__,

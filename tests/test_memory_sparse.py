@@ -235,7 +235,7 @@ def test_counts_that_do_not_fit_are_no_small_counts(ctx):
 @pytest.mark.parametrize("dtype", ["bool", "float16", "complex64", "complex128", ">i4", ">f8"])
 def test_dtypes(ctx, dtype):
     values = np.array([1, 0, 1, 1], dtype=dtype)
-    coo = sparse.COO([[0, 0, 1, 2], [1, 3, 0, 3]], values, shape=(3, 4))
+    coo = sparse.COO(np.array([[0, 0, 1, 2], [1, 3, 0, 3]]), values, shape=(3, 4))
     dataset = ctx.load("memory", data=coo, sig_dims=1)
     assert dataset.dtype == np.dtype(dtype).newbyteorder("=")
     expected = np.zeros((3, 4), dtype=dtype)
