@@ -18,7 +18,7 @@ from framefold.executor.make import ExecutorName
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
 from framefold.udf.base import UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import PARAMETERS, UDFData
 from framefold.udf.engine.native import native_udf
 
 #: The most that a sample takes of memory, unless two frames take more.
@@ -135,5 +135,5 @@ def _cut_to(udf: UDF, index: tuple[slice, ...], nav: tuple[int, ...]) -> UDF:
             kwargs[name] = AuxBufferWrapper("nav", value.extra_shape, value.dtype, data=data)
     own = copy.copy(udf)
     own._kwargs = kwargs
-    own.params = UDFData("parameter", kwargs)
+    own.params = UDFData(PARAMETERS, kwargs)
     return own

@@ -11,6 +11,8 @@ from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 #: What has no length, such as a generator, is asked for as many items.
 MOST = 10_000
+#: Sets, and what is asked for items of another kind.
+WITHOUT_ORDER = (Set, Mapping, bytes, bytearray)
 
 
 def has_items(value: Any) -> TypeGuard[Iterable[Any]]:
@@ -38,7 +40,7 @@ def in_order(name: str, values: Iterable[Any]) -> Iterable[Any]:
         If it is a set, which has no order; a mapping, which holds more than its keys; or bytes,
         which are text.
     """
-    has_order = not isinstance(values, Set | Mapping | bytes | bytearray)
+    has_order = not isinstance(values, WITHOUT_ORDER)
     if not (has_order or isinstance(values, KeysView)):  # those of a dict are as it is
         raise ArgumentTypeError(
             f"{name} is {values!r}, of type {type(values).__name__}; pass a tuple or a list"
@@ -54,8 +56,8 @@ def indices(name: str, values: Iterable[Any]) -> tuple[int, ...]:
     TypeError
         If they are no integers, as True and False are none, or have no order.
     """
-    items = tuple(in_order(name, values))
-    if any(isinstance(item, bool) for item in items):
+    items = values if type(values) is tuple else tuple(in_order(name, values))
+    if bool in map(type, items):
         raise TypeError(f"{name} has truth values where whole numbers are expected")
     return tuple(map(index, items))
 

@@ -23,7 +23,7 @@ from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
 from framefold.run.results import UDFResultDict
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import RESULTS, UDFData
 from framefold.udf.engine.changes import own_values
 from framefold.udf.engine.declarations import Buffers
 from framefold.udf.engine.main_side import twin
@@ -167,7 +167,7 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
     task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
     bridge.main_state = MainSideState(task.udf, task.arrays)
     # Twins merge later: what this object has are the initial values, which are no results.
-    task.udf.results = UDFData("result buffer")
+    task.udf.results = UDFData(RESULTS)
     bridge.has_ended = True
 
 

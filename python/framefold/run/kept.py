@@ -23,7 +23,7 @@ from framefold.exceptions import UnsupportedError
 from framefold.run.described import described, digest
 from framefold.run.provenance import identity
 from framefold.run.results import UDFResultDict
-from framefold.udf.data import UDFData, declare
+from framefold.udf.data import RESULTS, UDFData
 from framefold.udf.engine import main_side
 from framefold.udf.engine.native import leave_behind
 
@@ -253,10 +253,11 @@ def _leave(run: Run, entry: Entry) -> None:
             )
             params = {**bridge.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)}
             main_side.enter(udf, params=params, meta=meta)
-        udf.results = UDFData("result buffer", left.results)
+        role = RESULTS
         if bridge is not None:
             place = {"dataset_shape": run.dataset.shape, "roi": roi, "valid": entry.valid}
-            declare(udf.results, bridge.declared, **place)
+            role = RESULTS._replace(declared=bridge.declared, place=place)
+        udf.results = UDFData(role, left.results)
 
 
 class _Copies:

@@ -12,7 +12,7 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.run.plan import Run, checked_udfs
 from framefold.run.results import UDFResultDict, UDFResults, UDFResultTuple
 from framefold.udf.base import UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import PARAMETERS, UDFData
 from framefold.udf.engine.main_side import twin
 from framefold.udf.references import FromResult, references_in, refuse_nested
 
@@ -174,7 +174,7 @@ class Passes:
         stand_in = twin(udf)
         values = {key: self._value(reference) for key, reference in _needs(udf).items()}
         stand_in._kwargs = udf._changed(values)
-        stand_in.params = UDFData("parameter", stand_in._kwargs)
+        stand_in.params = UDFData(PARAMETERS, stand_in._kwargs)
         return stand_in
 
     def _value(self, reference: FromResult) -> Any:
@@ -257,5 +257,5 @@ def _learn(udf: UDF, stand_in: UDF) -> None:
     kwargs = udf._kwargs
     for name in set(udf.__dict__) - set(stand_in.__dict__):
         udf.__dict__.pop(name, None)
-    params = UDFData("parameter", kwargs)
+    params = UDFData(PARAMETERS, kwargs)
     udf.__dict__.update({**stand_in.__dict__, "_kwargs": kwargs, "params": params})

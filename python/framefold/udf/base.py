@@ -33,7 +33,15 @@ from framefold.udf._mixins import (
 )
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf._with_params import check_names
-from framefold.udf.data import MergeData, UDFData, copies_of, declarations_of
+from framefold.udf.data import (
+    PARAMETERS,
+    RESULTS,
+    TASK_DATA,
+    MergeData,
+    UDFData,
+    copies_of,
+    role_of,
+)
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
 
@@ -137,9 +145,9 @@ class UDF(BackendConstants):
         self._kwargs = kwargs
         #: What was in dicts among them when the constructor saw them; they may change.
         self._dicts = {name: dict(d) for name, d in kwargs.items() if type(d) is dict}
-        self.params = UDFData("parameter", kwargs)
-        self.results = UDFData("result buffer")
-        self.task_data = UDFData("task data")
+        self.params = UDFData(PARAMETERS, kwargs)
+        self.results = UDFData(RESULTS)
+        self.task_data = UDFData(TASK_DATA)
 
     @classmethod
     def new_for_partition(
@@ -312,11 +320,11 @@ class UDF(BackendConstants):
         error for others, also where a method that overrides it calls it. Such a method has to
         assign buffers of kind ``nav``, too; what it returns has no effect.
         """
-        unmerged = not_assignable(declarations_of(dest))
-        if unmerged:
-            raise missing_merge(type(self).__name__, unmerged)
-        for name in src:
-            getattr(dest, name)[:] = getattr(src, name)
+        declared = role_of(dest).declared
+        for name, part in vars(src).items():
+            if declared[name].kind != "nav":
+                raise missing_merge(type(self).__name__, not_assignable(declared))
+            getattr(dest, name)[:] = part
 
     def merge_all(self, ordered_results: Mapping[Slice, Mapping[str, Any]]) -> Mapping[str, Any]:
         """Merge the partial results of all partitions in one step.

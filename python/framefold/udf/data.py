@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -16,6 +16,22 @@ from framefold.warnings import UseDiscouragedWarning
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class Role(NamedTuple):
+    """What the values of one or several :class:`UDFData` are."""
+
+    #: For messages.
+    what: str
+    #: Of what was warned; each object warns for itself if None.
+    said: set[str] | None = None
+    #: Buffers; those that have no array yet read as None.
+    declared: Mapping[str, BufferDeclaration] = _NOTHING
+    #: What else :class:`BufferWrapper` takes: where in a data set the arrays belong.
+    place: Mapping[str, Any] = _NOTHING
+
+
+PARAMETERS, RESULTS, TASK_DATA = Role("parameter"), Role("result buffer"), Role("task data")
+
+
 class UDFData:
     """Named values, reached as attributes: ``self.results.intensity``.
 
@@ -24,32 +40,25 @@ class UDFData:
     name that holds an array writes into the array.
     """
 
-    __slots__ = ("__declared", "__dict__", "__place", "__said", "__what")
-    __what: str
-    __said: set[str]
-    __declared: Mapping[str, BufferDeclaration]
-    __place: Mapping[str, Any]
+    __slots__ = ("__dict__", "__role")
+    __role: Role
 
-    def __init__(
-        self, what: str, values: Mapping[str, Any] | None = None, said: set[str] | None = None
-    ) -> None:
-        _set_what(self, what)
-        _set_said(self, set() if said is None else said)
-        _set_declared(self, _NOTHING)
+    def __init__(self, role: Role, values: Mapping[str, Any] | None = None) -> None:
+        set_role(self, role)
         if values:
             self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in self.__declared:
+        if name in self.__role.declared:
             return None
         known = ", ".join(self.__dict__) or "none"
-        raise AttributeError(f"there is no {self.__what} {name!r}; there are: {known}")
+        raise AttributeError(f"there is no {self.__role.what} {name!r}; there are: {known}")
 
-    def __reduce__(self) -> tuple[type[UDFData], tuple[str, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[UDFData], tuple[Role, dict[str, Any]]]:
         # The usual way sets attributes one by one, which __setattr__ refuses.
-        return type(self), (self.__what, dict(self.__dict__))
+        return type(self), (Role(self.__role.what), dict(self.__dict__))
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:
@@ -57,20 +66,20 @@ class UDFData:
         except KeyError:
             known = ", ".join(self.__dict__) or "none"
             raise AttributeError(
-                f"there is no {self.__what} {name!r} to assign to; there are: {known}"
+                f"there is no {self.__role.what} {name!r} to assign to; there are: {known}"
             ) from None
         if present is value:
             return  # the end of an in-place operation: `results.x += y`
         if not isinstance(present, np.ndarray) and not hasattr(present, "__cuda_array_interface__"):
-            raise AttributeError(f"{self.__what} {name!r} cannot be replaced")
+            raise AttributeError(f"{self.__role.what} {name!r} cannot be replaced")
         present[...] = value
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{self.__what} {name!r} cannot be deleted")
+        raise AttributeError(f"{self.__role.what} {name!r} cannot be deleted")
 
     def __getitem__(self, name: str) -> Any:
         self._discourage(name)
-        if name in self.__declared:
+        if name in self.__role.declared:
             array = self.__dict__.get(name)
             if isinstance(array, np.ndarray):  # there are arrays that NumPy does not know
                 return _Item.of(array, self.get_buffer(name))
@@ -79,7 +88,7 @@ class UDFData:
             return self.__dict__[name]
         except KeyError:
             known = ", ".join(self.__dict__) or "none"
-            raise KeyError(f"there is no {self.__what} {name!r}; there are: {known}") from None
+            raise KeyError(f"there is no {self.__role.what} {name!r}; there are: {known}") from None
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._discourage(name)
@@ -89,11 +98,15 @@ class UDFData:
         delattr(self, name)
 
     def _discourage(self, name: str) -> None:
-        if self.__what in self.__said:
+        said = self.__role.said
+        if said is None:
+            said = set()
+            set_role(self, self.__role._replace(said=said))
+        if self.__role.what in said:
             return
-        self.__said.add(self.__what)
+        said.add(self.__role.what)
         warn(
-            f"use .{name} instead of [{name!r}] to reach a {self.__what}",
+            f"use .{name} instead of [{name!r}] to reach a {self.__role.what}",
             UseDiscouragedWarning,
             stacklevel=3,
         )
@@ -123,12 +136,12 @@ class UDFData:
         KeyError
             If no such buffer is declared.
         """
-        if name not in self.__declared:
-            known = ", ".join(self.__declared) or "none"
-            raise KeyError(f"there is no {self.__what} {name!r}; there are: {known}")
-        decl = self.__declared[name]
+        if name not in self.__role.declared:
+            known = ", ".join(self.__role.declared) or "none"
+            raise KeyError(f"there is no {self.__role.what} {name!r}; there are: {known}")
+        decl = self.__role.declared[name]
         about = decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use
-        return BufferWrapper(*about, raw=self.__dict__.get(name), **self.__place)
+        return BufferWrapper(*about, raw=self.__dict__.get(name), **self.__role.place)
 
     def keys(self) -> Any:
         """The names."""
@@ -150,44 +163,15 @@ class UDFData:
         return f"<UDFData: {self.__dict__}>"
 
 
-# Assigning to an attribute assigns to an array; these are quicker than `object.__setattr__`.
-_set_what, _set_said, _set_declared, _set_place = (
-    UDFData.__dict__[f"_UDFData__{name}"].__set__ for name in ("what", "said", "declared", "place")
-)
-_declared = UDFData.__dict__["_UDFData__declared"].__get__
-
-
 # Functions and not methods: a value can have any name, and is found before a method of that name.
-def share(data: UDFData, said: set[str]) -> None:
-    """Have ``data`` warn of nothing that others have warned of who know the same set."""
-    _set_said(data, said)
-
-
-def declare(data: UDFData, buffers: Mapping[str, BufferDeclaration], **place: Any) -> None:
-    """Let ``data`` know all declared buffers; those that have no array yet read as None.
-
-    Parameters
-    ----------
-    data
-        Arrays by the names of the buffers.
-    buffers
-        The declarations.
-    place
-        What else :class:`BufferWrapper` takes: where in a data set the arrays belong.
-    """
-    _set_declared(data, buffers)
-    _set_place(data, place)
-
-
-def declarations_of(data: UDFData) -> Mapping[str, BufferDeclaration]:
-    """The buffers that :func:`declare` set for ``data``."""
-    declared: Mapping[str, BufferDeclaration] = _declared(data)
-    return declared
+# Assigning to an attribute assigns to an array; these are quicker than `object.__setattr__`.
+set_role: Callable[[UDFData, Role], None] = UDFData.__dict__["_UDFData__role"].__set__
+role_of: Callable[[UDFData], Role] = UDFData.__dict__["_UDFData__role"].__get__
 
 
 def copies_of(data: UDFData) -> dict[str, Any]:
     """Copies of all arrays by name, without those of private buffers."""
-    declared = _declared(data)
+    declared = role_of(data).declared
     return {
         name: array.copy()
         for name, array in data.__dict__.items()

@@ -60,7 +60,7 @@ class UDFMeta:
     def _for_partition(self, start: int, stop: int) -> UDFMeta:
         """The same for a partition of the run."""
         made = UDFMeta.__new__(UDFMeta)
-        made.__dict__.update(self.__dict__)
+        made.__dict__ = self.__dict__.copy()
         made._partition = (start, stop)
         return made
 

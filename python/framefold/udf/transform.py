@@ -15,7 +15,7 @@ from framefold.compilation.marks import NO_NUMBA, numba_is_installed, options_of
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.stages import Stage
 from framefold.udf._conversions import converted_again
-from framefold.udf.data import UDFData
+from framefold.udf.data import PARAMETERS, UDFData
 from framefold.warnings import NotCompiledWarning
 
 __all__ = ["Transform", "TransformMeta", "TransformOutput"]
@@ -108,7 +108,7 @@ class Transform(Stage):
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
-        self.params = UDFData("parameter", kwargs)
+        self.params = UDFData(PARAMETERS, kwargs)
 
     def get_output(self) -> TransformOutput:
         """Shape and dtype of the frames that it makes: ``self.output(…)``; as those that it gets.

@@ -32,7 +32,7 @@ class DevicePartition:
         self._buffers: dict[str, tuple[Any, str]] = {}
         self._cuts: dict[str, DeviceCuts] = {}
         #: Buffers that user code has as a whole, of which it sees parts as they are.
-        self.held: frozenset[str] = frozenset()
+        self.held: set[str] = set()
 
     def allocate(self, buffers: Buffers, n_frames: int) -> dict[str, Any]:
         """Zeroed arrays, as :func:`framefold.udf.engine.memory.allocate`.

@@ -25,7 +25,7 @@ from framefold.common.tiling_scheme import Intent, TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import PROCESS_METHODS, UDF, missing_merge, not_assignable
-from framefold.udf.data import share
+from framefold.udf.data import PARAMETERS, RESULTS, TASK_DATA, set_role
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
 from framefold.udf.engine.declarations import (
@@ -127,6 +127,10 @@ class Bridge:
         self.has_ended = False
         #: The warnings that were given already.
         self.warned: set[str] = set()
+        #: What parameters, task data and results of this run are.
+        self.parameter_role = PARAMETERS._replace(said=self.warned)
+        self.task_data_role = TASK_DATA._replace(said=self.warned)
+        self.result_role = RESULTS._replace(said=self.warned)
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
         #: The names of what it declares in the order of the same run elsewhere; None for its own.
@@ -192,6 +196,7 @@ class Bridge:
         if self.order is not None and buffers.keys() == set(self.order):
             buffers = {name: buffers[name] for name in self.order}
         self.declared = buffers
+        self.result_role = self.result_role._replace(declared=buffers)
         unmerged = {} if self.udf._overrides("merge") else not_assignable(buffers)
         if unmerged:
             raise missing_merge(self.name, unmerged)
@@ -317,7 +322,7 @@ class Bridge:
         udf = (self.udf if recipe is None else recipe).copy()
         udf.meta = meta
         udf.params.__dict__.update(aux)
-        share(udf.params, self.warned)
+        set_role(udf.params, self.parameter_role)
         return udf
 
     def take(self, task: MergeTask) -> UDF:

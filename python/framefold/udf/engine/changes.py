@@ -96,7 +96,8 @@ class HandedOut:
     def mark(self, end: int) -> None:
         """The frames before this one are handed out."""
         with self.lock:
-            self.end = max(self.end, end)
+            if end > self.end:
+                self.end = end
 
     def sent(self, n_changes: int) -> None:
         """So many changes reach workers before any partition that is handed out from now on."""

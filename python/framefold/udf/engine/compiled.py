@@ -33,9 +33,9 @@ from framefold.compilation.plan import (
 from framefold.compilation.values import Block, is_number
 from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
-from framefold.udf.data import UDFData, declare
+from framefold.udf.data import UDFData
 from framefold.udf.engine.declarations import checked_task_data
-from framefold.udf.engine.memory import allocate
+from framefold.udf.engine.memory import allocate, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -174,7 +174,7 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
         block.slots[POSITIONS], block.slots[HAS_ROI] = positions.ctypes.data, 1
     nav, sig = tuple(bridge.shape.nav), tuple(bridge.shape.sig)
     shape_slot = block.add_int(*nav, *sig)
-    udf.task_data = UDFData("task data", checked_task_data(udf), bridge.warned)
+    udf.task_data = UDFData(bridge.task_data_role, checked_task_data(udf))
     gaps = run.tile_shape[1:] != sig[1:]
     params = []
     for key, value in sorted(udf.params.__dict__.items()):
@@ -190,10 +190,7 @@ def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[
     initial: list[npt.NDArray[Any]] = []
     if "preprocess" in vars(udf) or cls.preprocess is not UDF.preprocess:
         arrays = allocate(bridge.declared, bridge.shape, n_selected)
-        udf.results = UDFData(
-            "result buffer", {k: a[...] for k, a in arrays.items()}, bridge.warned
-        )
-        declare(udf.results, bridge.declared)
+        udf.results = UDFData(bridge.result_role, views(arrays))
         udf.preprocess()
         initial = list(arrays.values())
     buffers = tuple(

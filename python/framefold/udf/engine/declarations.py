@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from math import isinf, prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from framefold.udf.engine.changes import laid_out_to_travel
 
 Buffers = dict[str, BufferDeclaration]
 
+#: All that a declaration says.
+_content = attrgetter(*BufferDeclaration.__slots__)
+
 
 def declared_buffers(udf: UDF) -> Buffers:
     """What ``get_result_buffers`` of ``udf`` declares.
@@ -30,14 +34,7 @@ def declared_buffers(udf: UDF) -> Buffers:
     UDFError
         If a name, kind, use, place or extra shape is none; names the UDF and the buffer.
     """
-    name = type(udf).__name__
-    buffers = udf.get_result_buffers()
-    if not isinstance(buffers, Mapping):
-        raise UDFError(
-            f"{name}.get_result_buffers returned {type(buffers).__name__}, expected a dict of "
-            f"buffer name to self.buffer(...)"
-        )
-    return {key: _checked_declaration(name, key, decl) for key, decl in buffers.items()}
+    return _checked(type(udf).__name__, udf.get_result_buffers())
 
 
 def declared_as_planned(udf: UDF, planned: Buffers, where: str) -> Buffers:
@@ -59,11 +56,10 @@ def declared_as_planned(udf: UDF, planned: Buffers, where: str) -> Buffers:
     UDFError
         As :func:`declared_buffers`, and if it declares something else than planned.
     """
-    declared = declared_buffers(udf)
-    if list(map(_facts, declared.values())) == list(map(_facts, planned.values())) and (
-        [*declared] == [*planned]
-    ):
-        return declared
+    buffers = udf.get_result_buffers()
+    if _are_those_planned(buffers, planned):
+        return planned
+    declared = _checked(type(udf).__name__, buffers)
     for name in (*planned, *declared):
         first, now = planned.get(name), declared.get(name)
         if _facts(first) != _facts(now):
@@ -92,6 +88,16 @@ def checked_task_data(udf: UDF) -> Mapping[str, Any]:
     return data or {}
 
 
+def _are_those_planned(buffers: Any, planned: Buffers) -> bool:
+    """Whether these are the same declarations, which are checked."""
+    if not isinstance(buffers, dict) or buffers.keys() != planned.keys():
+        return False
+    for key, decl in buffers.items():
+        if type(decl) is not BufferDeclaration or _content(decl) != _content(planned[key]):
+            return False
+    return True
+
+
 def _facts(decl: BufferDeclaration | None) -> Any:
     # Not where it is on a worker: that changes no result.
     return decl and (decl.kind, decl.extra_shape, decl.dtype, decl.use)
@@ -100,6 +106,15 @@ def _facts(decl: BufferDeclaration | None) -> Any:
 def _is_one_of(value: Any, *texts: str) -> bool:
     """Whether it is one of these texts; arrays are compared element by element."""
     return isinstance(value, str) and value in texts
+
+
+def _checked(udf: str, buffers: Any) -> Buffers:
+    if not isinstance(buffers, Mapping):
+        raise UDFError(
+            f"{udf}.get_result_buffers returned {type(buffers).__name__}, expected a dict of "
+            f"buffer name to self.buffer(...)"
+        )
+    return {key: _checked_declaration(udf, key, decl) for key, decl in buffers.items()}
 
 
 def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:

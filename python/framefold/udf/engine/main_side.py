@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framefold.udf.data import UDFData
+from framefold.udf.data import PARAMETERS, RESULTS, TASK_DATA, UDFData
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
@@ -69,8 +69,8 @@ def enter(udf: UDF, *, params: Mapping[str, Any], **state: Any) -> UDF:
     state
         Attributes, such as ``meta``.
     """
-    udf.params = UDFData("parameter", params)
-    udf.task_data = UDFData("task data")
+    udf.params = UDFData(PARAMETERS, params)
+    udf.task_data = UDFData(TASK_DATA)
     for name, value in state.items():
         setattr(udf, name, value)
     return udf
@@ -86,7 +86,7 @@ def without_run(state: Any) -> Any:
     if not isinstance(attributes, dict) or "_kwargs" not in attributes:
         return state  # the constructor of the base class was not called
     clean = {name: value for name, value in attributes.items() if name not in OF_A_RUN}
-    clean["params"] = UDFData("parameter", attributes["_kwargs"])
-    clean["results"] = UDFData("result buffer")
-    clean["task_data"] = UDFData("task data")
+    clean["params"] = UDFData(PARAMETERS, attributes["_kwargs"])
+    clean["results"] = UDFData(RESULTS)
+    clean["task_data"] = UDFData(TASK_DATA)
     return (clean, *state[1:]) if isinstance(state, tuple) else clean

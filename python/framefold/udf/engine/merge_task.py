@@ -15,7 +15,7 @@ from framefold.common._telling import tell
 from framefold.common.buffers import ArrayWithMask, OverScan
 from framefold.exceptions import UDFError
 from framefold.udf.base import PROCESS_METHODS, UDF
-from framefold.udf.data import MergeData, UDFData, declare, share, values_of
+from framefold.udf.data import MergeData, UDFData, set_role, values_of
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.declarations import declared_as_planned
 from framefold.udf.engine.memory import Arrays, allocate, stand_ins, views
@@ -72,17 +72,17 @@ class MergeTask:
                 tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
             ),
         )
-        share(self.udf.params, bridge.warned)
+        set_role(self.udf.params, bridge.parameter_role)
         #: The parameters that the run began with.
         self._first_params = dict(self.udf.params.__dict__)
         self.buffers = declared_as_planned(self.udf, bridge.declared, "on the main side")
         allocated = allocate if merges else stand_ins
         self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
-        self.udf.results = UDFData("result buffer", views(self.arrays), bridge.warned)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
-        declare(
-            self.udf.results, self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
-        )
+        place = {"dataset_shape": bridge.shape, "roi": roi, "valid": self.merged}
+        #: What both sides of a merge are, and the results.
+        self._role = bridge.result_role._replace(declared=self.buffers)
+        self.udf.results = UDFData(self._role._replace(place=place), views(self.arrays))
         self._merge_by_name = _takes_names(self.udf.merge)
         if main_state is None:
             self.udf.preprocess()
@@ -92,7 +92,7 @@ class MergeTask:
             self.arrays[name][...] = value
         if not merges:
             self.arrays = {}
-            self.udf.results = UDFData("result buffer", {}, bridge.warned)
+            self.udf.results = UDFData(bridge.result_role._replace(declared={}))
 
     @property
     def has_ended(self) -> bool:
@@ -172,11 +172,8 @@ class MergeTask:
             name: array[part if self.buffers[name].kind == "nav" else ...]
             for name, array in self.arrays.items()
         }
-        warned = self.bridge.warned
-        dest = MergeData("result buffer", parts, warned)
-        src = MergeData("result buffer", self._without_returned(partial), warned)
-        for side in (dest, src):
-            declare(side, self.buffers)
+        dest = MergeData(self._role, parts)
+        src = MergeData(self._role, self._without_returned(partial))
         merge: Callable[..., Any] = self.udf.merge
         # Partial results are merged with the parameters that they were computed with.
         with self._lock:
@@ -186,20 +183,26 @@ class MergeTask:
             returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
             if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
                 self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
-        if are_results(returned) and is_lost(returned, (dest, *parts.values())):
-            of_class = not self.udf._is_of_functions
-            who = f"{self.bridge.name}.merge" if of_class else "merge"
-            how = "dest.name[:] += src.name" if of_class else "dest['name'][:] += src['name']"
-            text = (
-                f"{who} returned a {type(returned).__name__}, and what it returns has no effect: "
-                f"write into dest, as in {how}"
-            )
-            if isinstance(returned, Mapping):
-                raise UDFError(f"{text}; merge_all returns a dict" if of_class else text)
-            if MERGE not in self.bridge.warned:
-                self.bridge.warned.add(MERGE)
-                tell(text, IgnoredReturnWarning)
+        if returned is not None:
+            self._look_at_returned(returned, (dest, *parts.values()))
         self.merged[part] = True
+
+    def _look_at_returned(self, returned: Any, buffers: tuple[Any, ...]) -> None:
+        """Warn once, or refuse, if ``merge`` returned results that are in none of the buffers."""
+        if not (are_results(returned) and is_lost(returned, buffers)):
+            return
+        of_class = not self.udf._is_of_functions
+        who = f"{self.bridge.name}.merge" if of_class else "merge"
+        how = "dest.name[:] += src.name" if of_class else "dest['name'][:] += src['name']"
+        text = (
+            f"{who} returned a {type(returned).__name__}, and what it returns has no effect: "
+            f"write into dest, as in {how}"
+        )
+        if isinstance(returned, Mapping):
+            raise UDFError(f"{text}; merge_all returns a dict" if of_class else text)
+        if MERGE not in self.bridge.warned:
+            self.bridge.warned.add(MERGE)
+            tell(text, IgnoredReturnWarning)
 
     def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
         """The public results, in the order of their declaration."""

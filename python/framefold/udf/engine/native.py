@@ -11,7 +11,7 @@ from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import RESULTS, UDFData
 from framefold.udf.meta import UDFMeta
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def finish_native(
     udf, buffers = _main_side(udf, dataset, roi, valid)
     native = {name: np.asarray(array) for name, _, _, array in results if name in buffers}
     # As the kernel computes them: a deviation may fit a dtype that its square does not.
-    udf.results = UDFData("result buffer", native)
+    udf.results = UDFData(RESULTS, native)
     public = {name: decl for name, decl in buffers.items() if decl.use != "private"}
     shape = dataset.shape
     computed = udf.get_results()
@@ -136,7 +136,7 @@ def _finish_plugin(
         name: udf.buffer(kind, extra_shape, merged[name].dtype)
         for name, kind, extra_shape, _ in results
     }
-    udf.results = UDFData("result buffer", merged)
+    udf.results = UDFData(RESULTS, merged)
     computed = udf.get_results()
     name, n_selected = type(udf).__name__, len(valid)
     arrays = final_results(name, buffers, merged, computed, dataset.shape, n_selected, roi)
@@ -173,7 +173,7 @@ def leave_behind(
         merged=valid,
     )
     arrays = {name: apart(result)[0] for name, _, _, result in results}
-    enter(udf, params=udf._kwargs, meta=meta, results=UDFData("result buffer", arrays))
+    enter(udf, params=udf._kwargs, meta=meta, results=UDFData(RESULTS, arrays))
 
 
 def declared_by(

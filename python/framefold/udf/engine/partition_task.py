@@ -12,7 +12,7 @@ from framefold._engine import TileCursor
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY_MATRIX
 from framefold.udf.base import PROCESS_METHODS
-from framefold.udf.data import UDFData, declare, values_of
+from framefold.udf.data import UDFData, values_of
 from framefold.udf.engine.declarations import (
     Buffers,
     checked_task_data,
@@ -47,7 +47,6 @@ class PartitionTask:
         # First it is known to be under way: what changes from now on holds for others.
         bridge.handed_out.mark(stop)
         version = bridge.versions.at(start)
-        kinds = version.aux
         aux = bridge.aux_for(start, stop, version.aux)
         on_device = self.device is not None
         self.meta = run.meta(format_, start, stop, on_device=on_device)
@@ -57,18 +56,20 @@ class PartitionTask:
             self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         else:
             self.arrays = self.device.allocate(self.buffers, stop - start)
-        self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
-        declare(self.udf.results, self.buffers)
+        role = bridge.result_role
+        if self.buffers is not bridge.declared:
+            role = role._replace(declared=self.buffers)
+        self.udf.results = UDFData(role, self.arrays)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
-        self.udf.task_data = UDFData("task data", checked_task_data(self.udf), bridge.warned)
+        self.udf.task_data = UDFData(bridge.task_data_role, checked_task_data(self.udf))
         self.udf.preprocess()
         results, params = values_of(self.udf, "results"), values_of(self.udf, "params")
         # User code that kept a whole buffer may write to it at any time.
-        held = frozenset(
+        held = {
             name
             for name, array in self.arrays.items()
             if sys.getrefcount(array) > n_references[name]
-        )
+        }
         if self.device is not None:
             self.device.held = held
         self.method = processing_method(self.udf, bridge.method)
@@ -99,10 +100,9 @@ class PartitionTask:
             for name, array in self.arrays.items()
             if self.device is None or not self.device.is_moved(name)
         ]
-        self.bindings += [
-            (params, sys.intern(name), view, kinds[name][0], False, False)
-            for name, view in aux.items()
-        ]
+        for name, view in aux.items():
+            kind, _ = version.aux[name]
+            self.bindings.append((params, sys.intern(name), view, kind, False, False))
         self.aux = aux
         #: The type of what the function returned, if that is lost.
         self.returned = ""
@@ -130,7 +130,7 @@ class PartitionTask:
         self.udf.cleanup()
         if self.device is not None:
             self.device.check_kept()
-        n_bytes = sum(array.nbytes for array in arrays.values())
+        n_bytes = sum([array.nbytes for array in arrays.values()])
         if self.returned:
             arrays = {**arrays, RETURNED: np.asarray(self.returned)}
         return arrays, n_bytes
