@@ -217,7 +217,7 @@ def assign(
 ) -> None:
     """Ask the UDFs of a run which formats they take, and tell them what they get on the CPU."""
     wishes = [
-        usable(bridge.name, bridge.asked_for(), allowed, why_no_device=why_no_device)
+        usable(bridge.name, bridge.asked_for, allowed, why_no_device=why_no_device)
         for bridge in bridges
     ]
     chosen = choose(native, wishes)

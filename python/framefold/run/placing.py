@@ -65,7 +65,7 @@ def assign_formats(
         return None
     from framefold.arrays.formats import assign, usable
 
-    wishes = [bridge.asked_for() for bridge in in_python]
+    wishes = [bridge.asked_for for bridge in in_python]
     if allowed is not None:
         wishes += [_asked_of_kernel(udf, allowed) for udf in on_kernels]
         wishes = [tuple(f for f in wish if f in allowed) for wish in wishes]

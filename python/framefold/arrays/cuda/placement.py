@@ -339,7 +339,7 @@ def _wants_small_tiles(bridge: Bridge) -> bool:
 
 def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:
     """What a UDF takes on a device: CUDA formats, or what it gets on the CPU if it has none."""
-    asked = bridge.asked_for()
+    asked = bridge.asked_for
     fit = asked if allowed is None else tuple(format_ for format_ in asked if format_ in allowed)
     if CUDA_BACKENDS.intersection(fit):
         try:

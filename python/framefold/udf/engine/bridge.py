@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from framefold.common.tiling_scheme import Intent, TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import PROCESS_METHODS, UDF, missing_merge, not_assignable
-from framefold.udf.data import PARAMETERS, RESULTS, TASK_DATA, set_role
+from framefold.udf.data import PARAMETERS, RESULTS, TASK_DATA, Role, set_role
 from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
 from framefold.udf.engine.declarations import (
@@ -128,9 +129,9 @@ class Bridge:
         #: The warnings that were given already.
         self.warned: set[str] = set()
         #: What parameters, task data and results of this run are.
-        self.parameter_role = PARAMETERS._replace(said=self.warned)
-        self.task_data_role = TASK_DATA._replace(said=self.warned)
-        self.result_role = RESULTS._replace(said=self.warned)
+        self.parameter_role = Role(PARAMETERS.what, self.warned)
+        self.task_data_role = Role(TASK_DATA.what, self.warned)
+        self.result_role = Role(RESULTS.what, self.warned)
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
         #: The names of what it declares in the order of the same run elsewhere; None for its own.
@@ -145,6 +146,7 @@ class Bridge:
         #: The run, while there is one.
         self.described: weakref.ref[RunDescription] | None = None
 
+    @cached_property
     def asked_for(self) -> Formats:
         """The array formats that the UDF takes."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
@@ -167,7 +169,7 @@ class Bridge:
         """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.by_rows = udf._assigns
-        method = self.method = processing_method(udf)
+        method = self.method = processing_method(udf, self.method)
         depth, total_size = None, None
         if method == "tile":
             depth, total_size = tiling_wishes(udf)
@@ -196,7 +198,7 @@ class Bridge:
         if self.order is not None and buffers.keys() == set(self.order):
             buffers = {name: buffers[name] for name in self.order}
         self.declared = buffers
-        self.result_role = self.result_role._replace(declared=buffers)
+        self.result_role = Role(RESULTS.what, self.warned, buffers)
         unmerged = {} if self.udf._overrides("merge") else not_assignable(buffers)
         if unmerged:
             raise missing_merge(self.name, unmerged)
