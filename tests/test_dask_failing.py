@@ -239,6 +239,28 @@ def test_a_worker_that_is_gone_before_data_reach_it(local, monkeypatch, changes)
     assert_usable(local)
 
 
+def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch):  # noqa: F811
+    """The first one is stuck, and the others wait for data that go from worker to worker."""
+    scatter = dask_client.scatter_to_workers
+    stuck, left = [], asyncio.Event()
+
+    async def late(workers, *arguments):
+        if not stuck:
+            stuck.extend(workers)
+            await left.wait()
+        return await scatter(workers, *arguments)
+
+    monkeypatch.setattr(dask_client, "scatter_to_workers", late)
+    monkeypatch.setattr("framefold.executor._dask.resources.LATE", 0.1)
+    try:
+        results = local.run_udf(frames(local), Sums(offset=np.full(100_000, 3.0)))
+    finally:
+        local.executor.client.cluster.scheduler.loop.add_callback(left.set)
+    assert set(results["sum"].raw_data) == {300_000}
+    assert stuck
+    assert_usable(local)
+
+
 def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F811
     scatter = dask_client.scatter_to_workers
     begun, sent = threading.Event(), threading.Event()

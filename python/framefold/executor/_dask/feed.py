@@ -25,6 +25,7 @@ from framefold.executor._dask.resources import CANCELLED, Demand, RunResources, 
 from framefold.executor._dask.work import Answer, Busy, ShippedRun
 from framefold.executor._dask.workers import (
     BATCH_BYTES,
+    LATE,
     N_TRIED,
     PATIENCE,
     SHARED_BYTES,
@@ -46,9 +47,10 @@ if TYPE_CHECKING:
 POLL = 0.5
 #: How long the scheduler may take to answer, in seconds.
 ANSWER = 30.0
-#: How long the next partition to be merged may take before another worker gets it, too: so many
-#: seconds, and so many times as long as others; and so many seconds as long as none is done.
-LATE, LATE_TIMES, LATE_FIRST = 3.0, 5.0, 30.0
+#: How long the next partition to be merged may take before another worker gets it, too, if that is
+#: longer than :data:`LATE`: so many times as long as others; and so many seconds as long as none is
+#: done.
+LATE_TIMES, LATE_FIRST = 5.0, 30.0
 
 
 class Feed:

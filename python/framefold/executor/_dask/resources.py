@@ -19,7 +19,7 @@ from distributed import Client, Future
 
 from framefold.executor._dask.memory import BufferPool, SharedBuffer
 from framefold.executor._dask.work import FirstBatch
-from framefold.executor._dask.workers import Batch, WorkerState
+from framefold.executor._dask.workers import LATE, Batch, WorkerState
 from framefold.executor._tasks import ATTEMPTS
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
@@ -198,7 +198,9 @@ class Transfers:
 
 
 class Payload:
-    """Bytes for tasks: small ones travel with each of them, large ones are sent once.
+    """Bytes for tasks: small ones travel with each of them, large ones are sent to one worker.
+
+    Where that takes long, they are sent to another one as well: the first may be stuck.
 
     Parameters
     ----------
@@ -211,7 +213,8 @@ class Payload:
     def __init__(self, resources: RunResources, data: bytes) -> None:
         self._resources = resources
         self._data = data
-        self._lock = asyncio.Lock()
+        #: Set when the latest attempt to send them has ended; None if it has.
+        self._sending: asyncio.Event | None = None
         #: Later ones have higher numbers.
         self.number = next(_numbers)
         #: What to pass to tasks, once it is there.
@@ -225,16 +228,35 @@ class Payload:
         OSError, concurrent.futures.CancelledError
             As :meth:`RunResources.scatter`.
         """
-        async with self._lock:
-            lost = getattr(self.argument, "status", "") in ("cancelled", "lost")
-            for attempt in range(1, ATTEMPTS + 1) if self.argument is None or lost else ():
-                try:
-                    self.release()
-                    self.argument = await self._resources.scatter(self._data, worker)
-                    return
-                except ConnectionError:
-                    if attempt == ATTEMPTS or worker.gone.done():
-                        raise
+        n_attempts = 0
+        while self._is_missing:
+            if (sending := self._sending) is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LATE):
+                        await sending.wait()
+                if sending is not self._sending:
+                    continue  # it has ended, or another one has begun
+            ended = self._sending = asyncio.Event()
+            n_attempts += 1
+            try:
+                sent = await self._resources.scatter(self._data, worker)
+            except ConnectionError:
+                if n_attempts == ATTEMPTS or worker.gone.done():
+                    raise
+            else:
+                if self._is_missing:
+                    sent, self.argument = self.argument, sent
+                self._resources.release(sent)
+            finally:
+                ended.set()
+                if self._sending is ended:
+                    self._sending = None
+
+    @property
+    def _is_missing(self) -> bool:
+        """Whether they have to be sent: for the first time, or as they were lost."""
+        lost = getattr(self.argument, "status", "") in ("cancelled", "lost")
+        return self.argument is None or lost
 
     def release(self) -> None:
         """Release the future."""

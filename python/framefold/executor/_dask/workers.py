@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How long user code may take to stop when a run is ended early, in seconds.
 PATIENCE = 1.0
+#: How long something that a run waits for may take before another worker gets it, too, in seconds.
+LATE = 3.0
 
 #: A batch is work for so many seconds for each thread of all workers, where partitions are shorter:
 #: the more threads there are, the more tasks would come at the same time. And for no fewer and no
