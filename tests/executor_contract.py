@@ -25,7 +25,6 @@ from process_cases import (
     gone,
     new_since,
     nothing_new,
-    shm,
     sleepy,
 )
 
@@ -103,7 +102,7 @@ def opened(subject):
     # The tests collect garbage one by one, but not among the libraries that were imported for this.
     gc.collect()
     gc.freeze()
-    names, before = shm(), files_and_threads()
+    before = files_and_threads()
     with subject.make() as context:
         if subject.workers is not None:
 
@@ -120,7 +119,6 @@ def opened(subject):
         assert gone(workers)
     gc.collect()
     if subject.forgotten is None:
-        assert eventually(lambda: shm() <= names)
         assert nothing_new(before), new_since(before)
 
 
@@ -134,13 +132,11 @@ def ctx(opened):
 def nothing_is_left(subject, opened):
     """Each test leaves of its runs what it found."""
     context, before = opened
-    names = shm()
     yield
     gc.collect()
     if subject.forgotten is not None:
         assert subject.forgotten(context.executor)
     else:
-        assert eventually(lambda: shm() <= names)
         assert nothing_new(before), new_since(before)
 
 

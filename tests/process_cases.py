@@ -64,13 +64,6 @@ def eventually(condition, patience=10.0):
     return True
 
 
-def shm():
-    """The names of shared memory in use, without semaphores and those of other programs."""
-    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else ()
-    others = "fuzzed-", ".com.google.Chrome.", ".org.chromium."  # of `make fuzz`, and of browsers
-    return {name for name in names if not name.startswith(("sem.", *others))}
-
-
 def open_files():
     """What file descriptors of this process refer to, other than those of other tests."""
     found = []

@@ -27,7 +27,6 @@ from process_cases import (
     hard_limit,  # noqa: F401 - a fixture
     new_since,
     nothing_new,
-    shm,
     the_fork,
 )
 from sample_udfs import Level
@@ -49,10 +48,9 @@ pytestmark = pytest.mark.usefixtures("hard_limit", "nothing_is_left")
 
 @pytest.fixture
 def nothing_is_left():
-    names, before = shm(), files_and_threads()
+    before = files_and_threads()
     yield
     gc.collect()
-    assert eventually(lambda: shm() <= names)
     assert nothing_new(before), new_since(before)
 
 

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 import numpy as np
 import pytest
 from executor_subjects import SUBJECTS, made
-from process_cases import eventually, files_and_threads, new_since, nothing_new, shm
+from process_cases import eventually, files_and_threads, new_since, nothing_new
 from sample_udfs import Level
 
 import framefold as ff
@@ -168,7 +168,7 @@ def subject(request):
 def test_stress(subject):
     print("seed", SEED)
     gc.collect()
-    names, before = shm(), files_and_threads()
+    before = files_and_threads()
     context = subject.make()
     runs = [Runs(subject, context, SEED + n) for n in range(N_THREADS)]
     # Where workers take long to come back, or the machine does much else, few runs have their turn.
@@ -206,7 +206,6 @@ def test_stress(subject):
     if subject.owns_workers:
         assert eventually(lambda: not workers & identities(pid for pid, _ in workers))
     if subject.forgotten is None:
-        assert eventually(lambda: shm() <= names)
         assert nothing_new(before), new_since(before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,13 @@ def test_runs_write_what_the_guide_says(tmp_path, executors, compiled):
     kept = [path for path in home.rglob("*") if path.is_file()]
     assert {path.parent for path in kept} == ({cache} if compiled else set())
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+
+
+def test_shared_memory_has_no_names():
+    """Nothing can be left of it, then, and tests look for what is open alone."""
+    here = Path(__file__).parents[1]
+    sources = [*here.glob("python/framefold/**/*.py"), *here.glob("crates/*/src/**/*.rs")]
+    assert len(sources) > 100
+    for path in sources:
+        text = path.read_text("utf-8")
+        assert not re.search(r"shm_open|shared_memory|/dev/shm", text), path
