@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from warnings import warn
 
@@ -13,7 +12,7 @@ from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.exceptions import UDFError
 from framefold.warnings import UseDiscouragedWarning
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Role(NamedTuple):
