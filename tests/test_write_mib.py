@@ -210,3 +210,13 @@ def test_scans_of_triggers(
     assert ["3 x 3" in text and "give its nav_shape" in text for text in told] == [True] * (
         (n_frames, per_trigger) == (9, 1)
     )
+
+
+@pytest.mark.parametrize("name", ["scan.mib", "scan.hdr"])
+def test_a_scan_beside_another_whose_name_begins_alike(tmp_path: Path, name: str) -> None:
+    frames = counts((2, 3, 64, 64), 12)
+    write_mib(tmp_path / "scan", frames, depth=12)
+    write_mib(tmp_path / "scan_dark", frames[::-1], depth=12)
+    dataset = ff.Context().load("mib", path=tmp_path / name)
+    assert dataset.meta.image_count == 6
+    np.testing.assert_array_equal(dataset[:], frames)

@@ -249,7 +249,10 @@ TESTS = {
         "test_ways_out.py::test_chunks_are_not_read_from_outside_of_the_folder",
     ),
     "npy": (f"{_HERE}::test_files_in_fortran_order_are_read",),
-    "mib": ("test_write_mib.py::test_scans_of_triggers",),
+    "mib": (
+        "test_write_mib.py::test_scans_of_triggers",
+        "test_write_mib.py::test_a_scan_beside_another_whose_name_begins_alike",
+    ),
     "hdf5": (
         "test_hdf5_chosen.py::test_what_a_link_leads_to_is_not_replaced_by_something_else",
         "test_hdf5_chosen.py::test_a_link_to_what_is_there_but_outside",
