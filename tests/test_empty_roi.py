@@ -69,6 +69,7 @@ def test_nothing_is_read_and_nothing_is_valid(executor, roi):
                 elif buffer.kind == "sig":
                     assert buffer.data.shape == (5, 6)
         assert not results[0]["s"].data.any()
+        assert not any(results[4][name].data.any() for name in ("mean", "var", "std"))
 
 
 def test_step_by_step_and_on_an_event_loop(ctx):

@@ -212,6 +212,7 @@ TESTS = {
     ),
     "StdDevUDF, run_stddev, consolidate_result": (
         f"{_HERE}::test_statistics_have_the_dtype_that_is_declared",
+        "test_empty_roi.py::test_nothing_is_read_and_nothing_is_valid",
     ),
     "CoMUDF, guess_corrections": (
         f"{_HERE}::test_fields_have_the_dtype_that_is_declared",
