@@ -1,5 +1,6 @@
 """Operations on arrays that Numba does without looking at shapes are as in NumPy where compiled."""
 
+import cmath  # noqa: F401
 import math  # noqa: F401
 
 import numpy as np
@@ -325,6 +326,11 @@ PYTHON_NUMBERS = (
     "f = frame[0].astype(np.float32) / np.float32(3); x[0] = float(f[0]) * float(f[4])",
     "q = self.params.q; v = q[3] * -5; x[0] = math.floor(v); x[1] = math.ceil(v); "
     "x[2] = math.trunc(v); x[3] = round(v); x[4] = int(q[2] * 2.0**63)",
+    "f = frame[0].astype(np.float32) / np.float32(3); x[0] = math.sqrt(f[0])",
+    "f = frame[0].astype(np.float32) / np.float32(3); x[0] = cmath.log(f[1]).real",
+    "f = frame[0].astype(np.float32); x[0] = math.exp(f[0] + 99); x[1] = math.hypot(*(f[1], 3))",
+    "c = self.params.c; x[0] = abs(cmath.exp(c)); x[1] = complex(c).real + c.item().real",
+    "u = frame[0].astype(np.uint8); x[0] = u[0].item() - u[1].item(); x[1] = u[:1].item() - 20",
 )
 #: In one function, as compiling takes long.
 ARITHMETIC = (*QUOTIENTS, *DIVISIONS, *REMAINDERS, *SIGNS, *SINGLE, *PYTHON_NUMBERS)

@@ -1,12 +1,14 @@
 """How compiled code computes quotients as NumPy does, and ``int`` and ``float`` as Python does.
 
 Numba's ``np.floor_divide`` rounds before it rounds down; its quotients of arrays of short integers
-are ``float32``, as is what it computes of ``float32`` and integers of any size; its ``int`` of an
-unsigned number is unsigned. This module imports Numba.
+are ``float32``, as is what it computes of ``float32`` and integers of any size, and its
+``math.sqrt`` of ``float32``; its ``int`` of an unsigned number is unsigned. This module imports
+Numba.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from collections.abc import Callable
@@ -36,6 +38,10 @@ REMAINDERS = (np.remainder, np.divmod)
 PRODUCTS = (np.outer, np.kron, np.cross)
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
+#: What is of double precision in Python: ``math.exp(100)`` is finite.
+OF_PYTHON = frozenset((complex, *filter(callable, (*vars(math).values(), *vars(cmath).values()))))
+#: Methods that make a number of Python's.
+ITEMS = ("number.item", "array.item")
 #: What makes integers of floating-point numbers, and refuses those that are none.
 TO_INTEGERS = (int, round, math.floor, math.ceil, math.trunc)
 #: What is called before ``int`` in their place: Numba calls the C library for them.
@@ -209,12 +215,29 @@ class Arithmetic(KeepReadOnly):
             return ir.Expr.call(new(ir.Global("int", int, loc)), (number,), (), loc)
         function = PYTHON_NUMBERS.get(called)
         if function is None or not kinds:
-            return None
+            return self._of_python(state, value, called, kinds, new)
         short = isinstance(kinds[0], nt.Integer) and kinds[0].bitwidth < 64
         if not (short if called is int else kinds[0] == nt.float32):
             return None
         name = new(ir.Global(function.__name__, function, loc))
         return ir.Expr.call(name, value.args, value.kws, loc, value.vararg)
+
+    def _of_python(
+        self, state: Any, value: Any, called: Any, kinds: Any, new: Callable[[Any], Any]
+    ) -> Any:
+        """What to take in the place of what is of Python's types; None if it stays as it is."""
+        loc, single = value.loc, [*map(_is_single, kinds)]
+        if called in OF_PYTHON and any(single):
+            given = self._given(state, value, ("x", "y"), new).values()
+            return ir.Expr.call(value.func, self._as_floats(tuple(given), single, new), (), loc)
+        if called not in ITEMS:
+            return None
+        if single[0]:
+            return ir.Expr.binop(operator.mul, new(value), new(ir.Const(1.0, loc)), loc)
+        dtype = _dtype(kinds[0])
+        if isinstance(dtype, nt.Integer) and dtype.bitwidth < 64:
+            return ir.Expr.call(new(ir.Global("int64", np.int64, loc)), (new(value),), (), loc)
+        return None
 
     def _call_of_quotient(
         self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
