@@ -34,8 +34,11 @@ nt: Any = numba.types
 QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
 #: Functions that end the process where the smallest of signed integers is divided by -1.
 REMAINDERS = (np.remainder, np.divmod)
-#: Products of arrays, which are no ufuncs.
-PRODUCTS = (np.outer, np.kron, np.cross)
+#: Products of arrays, which are no ufuncs, and how Numba calls their arguments.
+PRODUCTS = dict.fromkeys((np.outer, np.kron, np.cross), ("a", "b", "out"))
+#: NumPy 2.4 has the second one, older ones have the first, or both.
+INTEGRALS = [vars(np)[name] for name in ("trapz", "trapezoid") if name in vars(np)]
+PRODUCTS |= dict.fromkeys(INTEGRALS, ("y", "x", "dx"))
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
 #: What is of double precision in Python: ``math.exp(100)`` is finite.
@@ -168,10 +171,11 @@ class Arithmetic(KeepReadOnly):
         called, kinds = self._call(state, statement)
         value, names = statement.value, ("a", "b", "out", "other")
         if called in PRODUCTS and made is None and any(in_double(called, kinds[:2])):
-            named = self._given(state, value, names[:3], new)
+            a, b, _ = PRODUCTS[called]
+            named = self._given(state, value, PRODUCTS[called], new)
             # Both, as np.kron takes the dtype of the first.
-            operands = (named["a"], named["b"])
-            named["a"], named["b"] = self._as_floats(operands, [True, True], new)
+            wide = in_double(called, kinds[:2]) if called in INTEGRALS else [True, True]
+            named[a], named[b] = self._as_floats((named[a], named[b]), wide, new)
             return self._called_as(value, called, named, new)
         if not isinstance(called, np.ufunc) or called.nin != 2:
             return made
