@@ -179,8 +179,14 @@ def test_frames_that_a_reader_leaves_out_are_no_zeros(path):
 
     class Short(FedSource):
         def read(self, frames, out):
+            asked.append(len(frames))
             there = [frame for frame in frames if frame < 30]
             out[: len(there)] = np.array([frame != 5 for frame in there])[:, np.newaxis, np.newaxis]
+
+    class Cut(FedSource):
+        def read(self, frames, out):
+            out[np.array(frames) != 20] = 1
+            out[:, :5] = 0
 
     class Swapped(FedSource):
         def read(self, frames, out):
@@ -193,15 +199,19 @@ def test_frames_that_a_reader_leaves_out_are_no_zeros(path):
         name, extensions = "unfilled", ()
 
         @staticmethod
-        def open(path: Path, swapped: bool = False):
-            return Swapped(path, 0) if swapped else Short(path, 0)
+        def open(path: Path, swapped: bool = False, cut: bool = False):
+            return (Swapped if swapped else Cut if cut else Short)(path, 0)
 
+    asked = []
     ff.register_format(Unfilled)
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("unfilled", path, nav_shape=(42,), num_partitions=2)
     there = ctx.run_udf(dataset, ff.SumSigUDF(), roi=np.s_[:30])["intensity"].data[:30]
     assert np.array_equal(there, 99.0 * (np.arange(30) != 5))
+    assert sum(asked) == 31
     with pytest.raises(InvalidArgumentError, match=r"wrote nothing .* for frame 30, .* early"):
         ctx.run_udf(dataset, ff.SumSigUDF())
     with pytest.raises(InvalidArgumentError, match="another shape or dtype now"):
         ctx.run_udf(ctx.load("unfilled", path, swapped=True), ff.SumSigUDF())
+    with pytest.raises(InvalidArgumentError, match="wrote only a part of frame 20"):
+        ctx.run_udf(ctx.load("unfilled", path, cut=True), ff.SumSigUDF())

@@ -186,23 +186,35 @@ impl OwnSource {
             Ok(read) => read,
             Err(error) => return Ok(Err(error)),
         };
-        // A frame without the bytes that it had before was written to. Zeros may be the data: these are
-        // read once more, over other bytes.
-        let zero = self.frames_full_of(0, &read);
-        if !zero.contains(&true) {
+        // A frame without the bytes that it had before was written to. Zeros may be the data: such frames
+        // are read once more, over other bytes.
+        let zero = self.frames_full_of(0, &read).into_iter().zip(frames.iter());
+        let zero: Vec<u64> = zero.filter_map(|(is_zero, frame)| is_zero.then_some(frame)).collect();
+        if zero.is_empty() {
             return Ok(Ok(read));
         }
-        let over_others = match self.read_into(py, frames, OTHER)? {
+        let all = zero.len() == frames.len();
+        let again = if all { frames.clone() } else { FrameIndices::List(&zero) };
+        let over_others = match self.read_into(py, &again, OTHER)? {
             Ok(read) => read,
             Err(error) => return Ok(Err(error)),
         };
-        let as_before = zero.iter().zip(self.frames_full_of(OTHER, &over_others));
-        let left = as_before.zip(frames.iter()).find(|((zero, other), _)| **zero && *other);
-        let Some((_, frame)) = left else { return Ok(Ok(read)) };
+        let as_before = self.frames_full_of(0, &over_others);
+        let Some(at) = as_before.iter().position(|is_zero| !is_zero) else { return Ok(Ok(read)) };
+        let frame = zero.get(at).copied().unwrap_or_default();
+        let left = self.frames_full_of(OTHER, &over_others).get(at).copied().unwrap_or(true);
+        let how = if left {
+            format!("wrote nothing into `out` for frame {frame}, or added to it")
+        } else {
+            format!(
+                "wrote only a part of frame {frame} into `out`, or gave other pixels when it was asked for \
+                 that frame again"
+            )
+        };
         Ok(Err(Error::invalid(format!(
-            "read(frames, out) of the format '{}' wrote nothing into `out` for frame {frame}, or added to \
-             it; write out[...] = pixels, as out = pixels only gives the name to another array, and \
-             out[...] = 0 before you add; where a file ends early, raise an error",
+            "read(frames, out) of the format '{}' {how}; write out[...] = pixels, as out = pixels only gives \
+             the name to another array, and out[...] = 0 before you write a part or add; where a file ends \
+             early, raise an error",
             self.info.format
         ))))
     }
