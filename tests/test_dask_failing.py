@@ -239,7 +239,8 @@ def test_a_worker_that_is_gone_before_data_reach_it(local, monkeypatch, changes)
     assert_usable(local)
 
 
-def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch):  # noqa: F811
+@pytest.mark.parametrize("changes", [False, True])
+def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch, changes):  # noqa: F811
     """The first one is stuck, and the others wait for data that go from worker to worker."""
     scatter = dask_client.scatter_to_workers
     stuck, left = [], asyncio.Event()
@@ -250,13 +251,22 @@ def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch): 
             await left.wait()
         return await scatter(workers, *arguments)
 
-    monkeypatch.setattr(dask_client, "scatter_to_workers", late)
+    parameters = {"offset": np.full(100_000, 3.0)}
+    begun = {"offset": np.zeros(1)} if changes else parameters
     monkeypatch.setattr("framefold.executor._dask.resources.LATE", 0.1)
     try:
-        results = local.run_udf(frames(local), Sums(offset=np.full(100_000, 3.0)))
+        with local.run_udf_iter(frames(local, 40, 20), Sums(**begun)) as steps:
+            if changes:
+                next(steps)
+            monkeypatch.setattr(dask_client, "scatter_to_workers", late)
+            if changes:
+                steps.update_parameters_experimental([parameters])
+            for results in steps:  # noqa: B007 - the last one
+                pass
     finally:
         local.executor.client.cluster.scheduler.loop.add_callback(left.set)
-    assert set(results["sum"].raw_data) == {300_000}
+    sums = set(results[0]["sum"].raw_data)
+    assert sums <= {0, 300_000} if changes else sums == {300_000}
     assert stuck
     assert_usable(local)
 

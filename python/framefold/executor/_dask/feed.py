@@ -114,7 +114,9 @@ class Feed:
             self._start_coroutine(self._change(data, sent))
 
     async def _change(self, data: bytes, sent: Callable[[], None]) -> None:
-        await self._shipping.change(data, self._any_worker)
+        having = Participation.PREPARING, Participation.USABLE
+        workers = [each for each in self._workers.values() if each.state in having]
+        await self._shipping.change(data, workers)
         sent()
         self._changed.set()
 
@@ -543,11 +545,6 @@ class Feed:
                     self._tasks.fail(index, late)
 
     # Helpers.
-
-    def _any_worker(self) -> WorkerState | None:
-        """One that has the run, or gets it."""
-        having = Participation.PREPARING, Participation.USABLE
-        return next((each for each in self._workers.values() if each.state in having), None)
 
     def _start_coroutine(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

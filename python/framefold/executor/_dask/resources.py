@@ -11,7 +11,7 @@ import concurrent.futures
 import itertools
 import operator
 import pickle
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -200,7 +200,8 @@ class Transfers:
 class Payload:
     """Bytes for tasks: small ones travel with each of them, large ones are sent to one worker.
 
-    Where that takes long, they are sent to another one as well: the first may be stuck.
+    Where that takes long, they are sent to another one as well, as the first may be stuck, and to a
+    third one if that takes twice as long: where it is the network that is slow, few are sent.
 
     Parameters
     ----------
@@ -215,6 +216,8 @@ class Payload:
         self._data = data
         #: Set when the latest attempt to send them has ended; None if it has.
         self._sending: asyncio.Event | None = None
+        #: How long it may take before another one begins, in seconds.
+        self._late = LATE
         #: Later ones have higher numbers.
         self.number = next(_numbers)
         #: What to pass to tasks, once it is there.
@@ -229,13 +232,14 @@ class Payload:
             As :meth:`RunResources.scatter`.
         """
         n_attempts = 0
-        while self._is_missing:
+        while self.is_missing:
             if (sending := self._sending) is not None:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LATE):
+                    async with asyncio.timeout(self._late):
                         await sending.wait()
                 if sending is not self._sending:
                     continue  # it has ended, or another one has begun
+                self._late *= 2
             ended = self._sending = asyncio.Event()
             n_attempts += 1
             try:
@@ -244,7 +248,7 @@ class Payload:
                 if n_attempts == ATTEMPTS or worker.gone.done():
                     raise
             else:
-                if self._is_missing:
+                if self.is_missing:
                     sent, self.argument = self.argument, sent
                 self._resources.release(sent)
             finally:
@@ -253,7 +257,7 @@ class Payload:
                     self._sending = None
 
     @property
-    def _is_missing(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether they have to be sent: for the first time, or as they were lost."""
         lost = getattr(self.argument, "status", "") in ("cancelled", "lost")
         return self.argument is None or lost
@@ -279,19 +283,24 @@ class Shipping:
         self._run = Payload(resources, data)
         self._changes: Payload | None = None
 
-    async def change(self, data: bytes, pick: Callable[[], WorkerState | None]) -> None:
+    async def change(self, data: bytes, workers: list[WorkerState]) -> None:
         """Send these parameters along from now on, unless later ones are there before them.
 
-        They are brought to the worker that ``pick`` gives; without any, to the next that comes.
+        They are brought to one of ``workers``; without any, to the next that comes.
         """
         payload = Payload(self._resources, data)
-        while (worker := pick()) is not None:
-            try:
-                await payload.bring(worker)
-                break
-            except ConnectionError:
-                if not worker.gone.done():
-                    raise
+        loop = asyncio.get_running_loop()
+        bringing = [loop.create_task(payload.bring(worker)) for worker in workers]
+        try:
+            while payload.is_missing and (waiting := [t for t in bringing if not t.done()]):
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for worker, task in zip(workers, bringing, strict=True):
+                    if task.done() and not worker.gone.done():
+                        task.result()
+        finally:
+            for task in bringing:
+                task.cancel()
+            await asyncio.gather(*bringing, return_exceptions=True)
         if self._changes is not None and self._changes.number > payload.number:
             payload.release()
             return
