@@ -321,6 +321,7 @@ SINGLE = (
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:6] = np.kron(f, i)[:6]",
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.cross(i, f)",
     "x[:6] = np.kron(frame[0, :2].astype(np.uint8), self.params.q[:3])",
+    "f = frame[0].astype('f4') / np.float32(3); x[:] = np.kron(2, f) + np.kron(frame[1], 0.5)",
     "f = frame.astype(np.float32) / np.float32(3); x[:6] = np.trapezoid(f, x=np.arange(7) ** 2)",
 )
 PYTHON_NUMBERS = (

@@ -1,5 +1,7 @@
 """Compiled functions that call others: themselves, each other, and such as need the interpreter."""
 
+import operator
+
 import numpy as np
 import pytest
 from compiled_cases import both, cache  # noqa: F401
@@ -125,6 +127,11 @@ def _of_overload(array):
     return of_overload
 
 
+@numba.vectorize
+def added(a, b):
+    return a + b
+
+
 @pytest.mark.filterwarnings("ignore:(?s).*First-class function type feature is experimental")
 def test_what_stands_before_any_other_writing_is_computed_before_it(ctx):
     class Before(Calls):
@@ -138,6 +145,8 @@ def test_what_stands_before_any_other_writing_is_computed_before_it(ctx):
             chosen = doubled if frame[0, 0] > 20 else negative
             found = (a + 1) * nested(a) + 10 * ((a - 1) * filled(a))
             found += (a + 2) * of_overload(a) + (a - 2) * np.add(a, 1, a)
+            found += added(added(a, 1), a) * filled(a) + (a + 3) * operator.iadd(a, 1)
+            found += added(a, 2) * np.add(a, 1, a)
             found += (np.broadcast_to(b, (2, 5)) - 1)[0] * 2 + -b * chosen(b)
             self.results.a[0] = found.sum()
             c = (np.broadcast_to(b, (2, 5)) + 1) * filled(b)

@@ -209,12 +209,7 @@ impl Driver {
     /// The run has ended then.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<()> {
         self.advance(observer, false)?;
-        if self.merging.is_complete() {
-            return Ok(());
-        }
-        let _ = self.close();
-        let (n_merged, n) = (self.results().n_merged(), self.results().plan().n_partitions());
-        Err(Error::bug(format!("the crew ended after {n_merged} of {n} partitions")))
+        if self.merging.is_complete() { Ok(()) } else { Err(self.ended_early()) }
     }
 
     /// Waits for the next partition and merges it, or for all those that are parts of the same frames; false if
@@ -225,7 +220,19 @@ impl Driver {
     pub fn step(&mut self, observer: &mut dyn Observer) -> Result<bool> {
         let before = self.results().n_merged();
         self.advance(observer, true)?;
-        Ok(self.results().n_merged() > before)
+        let has_merged = self.results().n_merged() > before;
+        if has_merged || self.merging.is_complete() {
+            Ok(has_merged)
+        } else {
+            Err(self.ended_early())
+        }
+    }
+
+    /// What is wrong with a crew that has merged nothing, and is not done.
+    fn ended_early(&mut self) -> Error {
+        let _ = self.close();
+        let (n_merged, n) = (self.results().n_merged(), self.results().plan().n_partitions());
+        Error::bug(format!("the crew ended after {n_merged} of {n} partitions"))
     }
 
     fn advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {

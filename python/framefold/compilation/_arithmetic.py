@@ -177,15 +177,19 @@ class Arithmetic(KeepReadOnly):
             wide = in_double(called, kinds[:2]) if called in INTEGRALS else [True, True]
             named[a], named[b] = self._as_floats((named[a], named[b]), wide, new)
             return self._called_as(value, called, named, new)
-        if called is np.kron and made is None and all(map(array_of, kinds[:2])):
+        if called is np.kron and made is None and any(map(array_of, kinds[:2])):
             # Numba's is of the dtype of the first.
             first, second = (as_dtype(_dtype(kind)) for kind in kinds[:2])
             both = np.promote_types(first, second)
             if both != first:
                 named = self._given(state, value, PRODUCTS[called], new)
-                method = new(ir.Expr.getattr(named["a"], "astype", value.loc))
                 dtype = new(ir.Global("dtype", both.type, value.loc))
-                named["a"] = new(ir.Expr.call(method, (dtype,), (), value.loc))
+                if array_of(kinds[0]):
+                    method = new(ir.Expr.getattr(named["a"], "astype", value.loc))
+                    made = ir.Expr.call(method, (dtype,), (), value.loc)
+                else:
+                    made = ir.Expr.call(dtype, (named["a"],), (), value.loc)
+                named["a"] = new(made)
                 return self._called_as(value, called, named, new)
         if not isinstance(called, np.ufunc) or called.nin != 2:
             return made

@@ -272,8 +272,10 @@ class CheckArrays(InOrder):
         return next((other for this, other in REPLACED.items() if this is found), None)
 
     def has_output(self, called: Any, kinds: Any) -> bool:
-        """Whether a function of NumPy's is given an array to write its result into."""
+        """Whether a function of a library is given an array to write its result into."""
         function = METHODS.get(called, called)
+        if function in IN_PLACE:
+            return array_of(kinds[0]) is not None
         if isinstance(function, np.ufunc | DUFunc):
             n_arguments = function.nin + 1
         else:

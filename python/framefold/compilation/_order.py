@@ -28,7 +28,8 @@ def _is_own(kind: Any) -> bool:
     if isinstance(kind, nt.BoundFunction):
         return not isinstance(kind.this, nt.Array)
     if type(kind) is nt.Function:
-        return home(kind.typing_key) not in HOMES
+        # Those of `numba.vectorize` write into an output alone.
+        return not isinstance(kind.typing_key, DUFunc) and home(kind.typing_key) not in HOMES
     if isinstance(kind, nt.NumberClass | nt.NamedTupleClass | nt.ExceptionClass):
         return False
     return isinstance(kind, nt.Callable | nt.FunctionType | nt.RecursiveCall | nt.Generator)
@@ -40,7 +41,7 @@ class InOrder(Arithmetic):
     _early: list[Any]
 
     def has_output(self, called: Any, kinds: Any) -> bool:
-        """Whether a function of NumPy's is given an array to write its result into."""
+        """Whether a function of a library is given an array to write its result into."""
         raise NotImplementedError
 
     def _correct(self, state: Any) -> bool:

@@ -108,8 +108,7 @@ def about_numba() -> str:
     stamps = []
     # SciPy's BLAS is called by machine code, which ends the process where there is none.
     for name in ("numba", "llvmlite", "numpy", "scipy"):
-        spec = find_spec(name)
-        origin = spec.origin if spec is not None else None
+        origin = _origin(name)
         stamps.append((origin, os.stat(origin).st_mtime_ns if origin else 0))
     # Not how many threads Numba itself may start, which differs on workers.
     numba = sorted(
@@ -118,6 +117,16 @@ def about_numba() -> str:
         if name.startswith("NUMBA_") and name != "NUMBA_NUM_THREADS"
     )
     return repr((sys.version, sys.platform, stamps, _processor(), numba))
+
+
+_origins: dict[str, str | None] = {}
+
+
+def _origin(name: str) -> str | None:
+    """The file of a package, which takes long to find; None if it is not installed."""
+    if name not in _origins and (spec := find_spec(name)) is not None:
+        _origins[name] = spec.origin
+    return _origins.get(name)
 
 
 @functools.cache

@@ -313,7 +313,12 @@ fn runs_of_which_nothing_was_merged_do_not_succeed() {
         let error = driver.run(&mut Idle).unwrap_err();
         assert_eq!(error.message(), "the observer did not merge partition 0");
     }
-    let mut driver = Driver::with_crew(&plan, Box::new(Idle), Cancel::new(), None).unwrap();
-    let error = driver.run(&mut Silent).unwrap_err();
-    assert!(error.message().starts_with("the crew ended after 0 of "), "{error}");
+    for run in [
+        |driver: &mut Driver| driver.run(&mut Silent),
+        |driver: &mut Driver| driver.step(&mut Silent).map(drop),
+    ] {
+        let mut driver = Driver::with_crew(&plan, Box::new(Idle), Cancel::new(), None).unwrap();
+        let error = run(&mut driver).unwrap_err();
+        assert!(error.message().starts_with("the crew ended after 0 of "), "{error}");
+    }
 }

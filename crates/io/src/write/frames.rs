@@ -92,9 +92,15 @@ impl<'d> Frames<'d> {
         let read = corrected.map_or(slice, CorrectedSlice::read);
         let source = self.dataset.source();
         let frames = list.first().copied().unwrap_or(0)..list.last().map_or(0, |last| last + 1);
-        if guarded_call(SOURCE, || Ok(source.arrival(frames)))? != Arrival::Here {
-            return Err(Error::unsupported("some frames of the data set have not arrived")
-                .with_hint("write it when all of them are there"));
+        match guarded_call(SOURCE, || Ok(source.arrival(frames)))? {
+            Arrival::Here => {}
+            Arrival::NotYet => {
+                return Err(Error::unsupported("some frames of the data set have not arrived")
+                    .with_hint("write it when all of them are there"));
+            }
+            Arrival::Never => {
+                return Err(Error::unsupported("some frames of the data set will never arrive"));
+            }
         }
         let reader = self.reader.as_mut();
         let mut tile = guarded_call(SOURCE, || reader.read(indices, read))?;

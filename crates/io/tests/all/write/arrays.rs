@@ -309,6 +309,7 @@ enum Odd {
     Short,
     Panics,
     NotYet,
+    Never,
 }
 
 #[derive(Debug)]
@@ -324,7 +325,11 @@ impl DataSource for OddSource {
     }
 
     fn arrival(&self, _: Range<u64>) -> Arrival {
-        if self.1 == Odd::NotYet { Arrival::NotYet } else { Arrival::Here }
+        match self.1 {
+            Odd::NotYet => Arrival::NotYet,
+            Odd::Never => Arrival::Never,
+            Odd::Short | Odd::Panics => Arrival::Here,
+        }
     }
 }
 
@@ -348,6 +353,7 @@ fn sources_that_do_not_give_all_frames_are_named_and_nothing_is_left() {
         (Odd::Short, "the source gave 5 frames of 12 cells of uint16 for 6 frames of 12"),
         (Odd::Panics, "the source of the frames panicked: at read"),
         (Odd::NotYet, "some frames of the data set have not arrived"),
+        (Odd::Never, "some frames of the data set will never arrive"),
     ] {
         let whole = dataset(DType::U16, &[2, 3], &[3, 4], 0);
         let source = Arc::new(OddSource(whole.source().clone(), odd));
