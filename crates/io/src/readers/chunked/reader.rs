@@ -297,8 +297,14 @@ fn too_short(found: usize, expected: usize) -> Error {
 
 /// Repeats one element all over.
 fn fill(out: &mut [u8], element: &[u8]) {
-    for out in out.chunks_mut(element.len().max(1)) {
-        out.copy_from_slice(element.get(..out.len()).unwrap_or_default());
+    let (Some(first), false) = (out.get_mut(..element.len()), element.is_empty()) else { return };
+    first.copy_from_slice(element);
+    // What is filled is copied behind itself: each time twice as much.
+    let mut filled = element.len();
+    while filled < out.len() {
+        let n = filled.min(out.len() - filled);
+        out.copy_within(..n, filled);
+        filled += n;
     }
 }
 
