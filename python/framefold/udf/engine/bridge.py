@@ -169,7 +169,7 @@ class Bridge:
         """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.by_rows = udf._assigns
-        method = self.method = processing_method(udf, self.method)
+        method = self.method = processing_method(udf)
         depth, total_size = None, None
         if method == "tile":
             depth, total_size = tiling_wishes(udf)
