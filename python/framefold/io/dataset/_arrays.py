@@ -87,7 +87,7 @@ def load_memory(
         array = _dense_frames(_from_sparse(data, nav, sig, None)).reshape((*nav, *sig))
         sig_dims, sig_shape = len(sig), None
     else:
-        array = np.asarray(data).view()  # whose shape and dtype nobody else sets
+        array = np.asarray(data).view()  # of which no other code sets shape and dtype
         check_dtype("data", array.dtype)
         if datashape is not None and datashape != array.shape:
             _check_size("datashape", datashape, array.shape)
