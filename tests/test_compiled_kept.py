@@ -117,6 +117,7 @@ def test_what_allocates_is_loaded_by_another_process(tmp_path, run_fork):
 def test_what_is_kept_with_scipy_is_not_for_an_environment_without(monkeypatch):
     pytest.importorskip("scipy")
     about, find = store.about_numba(), store.find_spec
+    monkeypatch.setattr(store, "_origins", {})
     monkeypatch.setattr(store, "find_spec", lambda name: None if name == "scipy" else find(name))
     assert store.about_numba() != about
 
