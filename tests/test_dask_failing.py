@@ -30,6 +30,7 @@ pytest.importorskip("distributed")
 import dask.array as da
 import distributed
 from dask_cases import (
+    Cluster,
     assert_usable,
     connected,  # noqa: F401 - a fixture
     connected_to,
@@ -237,6 +238,40 @@ def test_a_worker_that_is_gone_before_data_reach_it(local, monkeypatch, changes)
     scheduler.loop.add_callback(left.set)
     assert given_up.wait(20)
     assert_usable(local)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_changes_reach_workers_that_come_while_they_are_sent(tmp_path, monkeypatch, dies):
+    """The only worker that there was does not take them, and may die of it."""
+    scatter = dask_client.scatter_to_workers
+    late, left = [], asyncio.Event()
+
+    async def to_the_others(workers, *arguments):
+        if not late:
+            late.extend(workers)
+            await left.wait()
+        return await scatter(workers, *arguments)
+
+    monkeypatch.setattr("framefold.executor._dask.resources.LATE", 1000 if dies else 0.1)
+    with Cluster(tmp_path, n_workers=1) as cluster:
+        options = {"direct_to_workers": True}
+        executor = DaskJobExecutor.connect(cluster.address, client_kwargs=options)
+        with ff.Context(executor=executor) as ctx:
+            with ctx.run_udf_iter(frames(ctx, 400, 400), Sums(offset=np.zeros(1))) as steps:
+                next(steps)
+                monkeypatch.setattr(dask_client, "scatter_to_workers", to_the_others)
+                steps.update_parameters_experimental([{"offset": np.full(100_000, 3.0)}])
+                next(steps)  # sends them
+                assert eventually(lambda: late)
+                cluster.add_worker()
+                has_what = executor.client.has_what
+                assert eventually(lambda: len(has_what()) == 2 and all(has_what().values()))
+                time.sleep(0.2)  # the new one has said that it has the run
+                if dies:
+                    cluster.processes[1].kill()
+                *_, results = steps
+            executor.client.loop.add_callback(left.set)
+        assert set(results[0]["sum"].raw_data) == {0, 300_000}
 
 
 @pytest.mark.parametrize("changes", [False, True])

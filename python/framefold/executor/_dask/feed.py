@@ -114,9 +114,11 @@ class Feed:
             self._start_coroutine(self._change(data, sent))
 
     async def _change(self, data: bytes, sent: Callable[[], None]) -> None:
-        having = Participation.PREPARING, Participation.USABLE
-        workers = [each for each in self._workers.values() if each.state in having]
-        await self._shipping.change(data, workers)
+        states = Participation.PREPARING, Participation.USABLE
+        workers = self._workers  # which is changed as they come and go
+        await self._shipping.change(
+            data, lambda: [each for each in workers.values() if each.state in states]
+        )
         sent()
         self._changed.set()
 

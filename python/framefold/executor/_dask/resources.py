@@ -11,7 +11,7 @@ import concurrent.futures
 import itertools
 import operator
 import pickle
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -283,30 +283,38 @@ class Shipping:
         self._run = Payload(resources, data)
         self._changes: Payload | None = None
 
-    async def change(self, data: bytes, workers: list[WorkerState]) -> None:
+    async def change(self, data: bytes, having: Callable[[], list[WorkerState]]) -> None:
         """Send these parameters along from now on, unless later ones are there before them.
 
-        They are brought to one of ``workers``; without any, to the next that comes.
+        They are brought to one of the workers that have the run, or get it now, which ``having``
+        returns; as long as there are none, to the next that comes.
         """
         payload = Payload(self._resources, data)
         loop = asyncio.get_running_loop()
-        bringing = [loop.create_task(payload.bring(worker)) for worker in workers]
+        bringing: dict[WorkerState, asyncio.Task[None]] = {}
         try:
-            while payload.is_missing and (waiting := [t for t in bringing if not t.done()]):
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for worker, task in zip(workers, bringing, strict=True):
+            while payload.is_missing:
+                for worker in having():  # some may have come meanwhile
+                    if worker not in bringing:
+                        bringing[worker] = loop.create_task(payload.bring(worker))
+                waiting = [task for task in bringing.values() if not task.done()]
+                if not waiting:
+                    break
+                await asyncio.wait(waiting, timeout=LATE, return_when=asyncio.FIRST_COMPLETED)
+                for worker, task in bringing.items():
                     if task.done() and not worker.gone.done():
                         task.result()
+            # Before anything else happens: from now on, workers that come wait for them.
+            if self._changes is not None and self._changes.number > payload.number:
+                payload.release()
+            else:
+                if self._changes is not None:
+                    self._changes.release()
+                self._changes = payload
         finally:
-            for task in bringing:
+            for task in bringing.values():
                 task.cancel()
-            await asyncio.gather(*bringing, return_exceptions=True)
-        if self._changes is not None and self._changes.number > payload.number:
-            payload.release()
-            return
-        if self._changes is not None:
-            self._changes.release()
-        self._changes = payload
+            await asyncio.gather(*bringing.values(), return_exceptions=True)
 
     async def bring(self, worker: WorkerState) -> None:
         """Send what tasks need that is large to a worker, as far as it is not on the cluster.
