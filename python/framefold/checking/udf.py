@@ -6,7 +6,7 @@ from framefold.checking import rules
 from framefold.checking.names import uncalled
 from framefold.checking.report import Finding, UDFReport
 from framefold.checking.sample import Sample
-from framefold.checking.watch import watched_run
+from framefold.checking.watch import first_run, watched_run
 from framefold.common._integers import whole
 from framefold.exceptions import ArgumentTypeError, MissingMergeError
 from framefold.io.dataset.base import DataSet
@@ -58,13 +58,13 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
     sample = Sample(udf, dataset, frames)
     try:
         try:
-            base = sample.run()
+            base, written = first_run(sample)
         except MissingMergeError as error:
             findings = [Finding("merge", True, str(error)), *uncalled(sample)]
             return UDFReport(name, str(sample), 1, tuple(findings))
         if findings := list(rules.repeats(sample, base)):
             # Nothing can be compared.
-            return UDFReport(name, str(sample), sample.runs, tuple(findings))
+            return UDFReport(name, str(sample), sample.runs, (*findings, *written))
         compared = rules.copies, rules.each_frame_counts, rules.tiles, rules.partitions
         for rule in (*compared, rules.selections):
             for finding in rule(sample, base):
@@ -74,6 +74,7 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
         findings += rules.dtypes(sample)
         findings += rules.executors(sample)
         seen, time = watched_run(sample)
+        findings += written
         findings += seen
         findings += uncalled(sample)
         findings += rules.sizes(sample, base, dataset)

@@ -28,8 +28,6 @@ class _Notes:
         self.calls = 0
         self.seconds = 0.0
         self.attributes: set[str] = set()
-        #: Arrays among the parameters that the first calls wrote into.
-        self.parameters: set[str] = set()
         self.writes = False
         #: What the functions returned that should return nothing: name and class.
         self.returned: dict[str, str] = {}
@@ -38,6 +36,59 @@ class _Notes:
         #: Those that it changed, and those of which partial results have other values.
         self.merged: set[str] = set()
         self.to_merge: set[str] = set()
+
+
+def first_run(sample: Sample) -> tuple[Results, list[Finding]]:
+    """The results of one run, the first, and what it says of parameters that are written into.
+
+    A later run may write what is there already.
+    """
+    if sample.is_native or _is_compiled(sample.udf):
+        # Compiled, they are read-only.
+        return sample.run(), []
+    udf, cls = copy.copy(sample.udf), type(sample.udf)
+    parameters = dict(udf.params.items())
+    before = {key: _content(value) for key, value in parameters.items()}
+    written: set[str] = set()
+
+    # The last that is called of a partition: `merge` and `get_results` are not shared.
+    def cleanup(self: Any) -> None:
+        cls.cleanup(self)
+        written.update(key for key in before if _content(parameters[key]) != before[key])
+
+    methods = {"__module__": cls.__module__, "cleanup": cleanup}
+    udf.__class__ = type(cls.__name__, (cls,), methods)
+    results = sample.run(udf=udf)
+    if not written:
+        return results, []
+    names = ", ".join(f"self.params.{key}" for key in sorted(written))
+    message = (
+        f"{sample.udf._shown_name} writes into {names}: threads write there at the same time, and "
+        f"each worker process has its own. What is to be kept is a result; what is written into "
+        f"beside that is made in get_task_data, where each partition has one"
+    )
+    return results, [Finding("state", True, message)]
+
+
+def _content(value: Any) -> Any:
+    """What is in an array, or in arrays that a list or dict has; any other value is itself."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.tobytes()
+    if isinstance(value, dict):
+        return [(_Same(key), _content(each)) for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        return [_content(each) for each in value]
+    return _Same(value)
+
+
+class _Same:
+    """Equal to that of the same object alone, as objects compare in any way, or not at all."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
 
 
 def watched_run(sample: Sample) -> tuple[list[Finding], str]:
@@ -72,17 +123,6 @@ def watched_run(sample: Sample) -> tuple[list[Finding], str]:
                 f"{notes.method} sets {names}, which ends with the partition: each has a copy of "
                 f"the object, and only results are merged. What is made once per partition belongs "
                 f"into get_task_data",
-            )
-        )
-    if notes.parameters:
-        names = ", ".join(f"self.params.{name}" for name in sorted(notes.parameters))
-        findings.append(
-            Finding(
-                "state",
-                True,
-                f"{notes.method} writes into {names}: threads write into the same array at the "
-                f"same time, and each worker process has its own. What is written into is made in "
-                f"get_task_data, where each partition has one",
             )
         )
     if notes.writes:
@@ -145,8 +185,6 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
     def watched(self: Any, data: Any) -> Any:
         before = {key: id(value) for key, value in vars(self).items()}
         given = data.copy() if isinstance(data, np.ndarray) and data.flags.writeable else None
-        # Two calls are enough to see what each call changes.
-        parameters = _arrays_of(self) if notes.calls < 2 else {}
         began = perf_counter()
         try:
             returned = method(self, data)
@@ -161,22 +199,10 @@ def _watched(name: str, method: Any, notes: _Notes) -> Any:
             notes.attributes |= {
                 key for key in after if key not in OWN and before.get(key) != after[key]
             }
-            notes.parameters |= {
-                key for key, (array, content) in parameters.items() if array.tobytes() != content
-            }
             if given is not None and not np.array_equal(given, data, equal_nan=_has_nan(given)):
                 notes.writes = True
 
     return watched
-
-
-def _arrays_of(udf: UDF) -> dict[str, tuple[npt.NDArray[Any], bytes]]:
-    """The arrays among the parameters that can be written into, and what is in them."""
-    return {
-        key: (value, value.tobytes())
-        for key, value in udf.params.items()
-        if isinstance(value, np.ndarray) and value.flags.writeable and not value.dtype.hasobject
-    }
 
 
 def _watched_merge(merge: Any, notes: _Notes) -> Any:
