@@ -274,6 +274,30 @@ def test_changes_reach_workers_that_come_while_they_are_sent(tmp_path, monkeypat
         assert set(results[0]["sum"].raw_data) == {0, 300_000}
 
 
+def test_changes_that_a_worker_does_not_take_go_to_another_one(connected, monkeypatch):  # noqa: F811
+    """As of one that has died just now, which the scheduler says at once, and Dask not yet."""
+    scatter = dask_scheduler.scatter_to_workers
+    refused = []
+
+    async def not_to_the_first(workers, *arguments, **options):
+        refused.extend(() if refused else workers)
+        if set(workers) & set(refused):
+            raise KeyError(*refused)
+        return await scatter(workers, *arguments, **options)
+
+    connected.executor.client.wait_for_workers(2, 40)
+    with connected.run_udf_iter(frames(connected, 40, 20), Sums(offset=np.zeros(1))) as steps:
+        next(steps)
+        monkeypatch.setattr(dask_scheduler, "scatter_to_workers", not_to_the_first)
+        steps.update_parameters_experimental([{"offset": np.full(100_000, 3.0)}])
+        *_, results = steps
+    assert refused
+    sums = results[0]["sum"].raw_data
+    assert (sums[0], sums[-1]) == (0, 300_000)
+    assert set(sums) == {0, 300_000}
+    assert_usable(connected)
+
+
 @pytest.mark.parametrize("changes", [False, True])
 def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch, changes):  # noqa: F811
     """The first one is stuck, and the others wait for data that go from worker to worker."""

@@ -116,9 +116,15 @@ class Feed:
     async def _change(self, data: bytes, sent: Callable[[], None]) -> None:
         states = Participation.PREPARING, Participation.USABLE
         workers = self._workers  # which is changed as they come and go
-        await self._shipping.change(
-            data, lambda: [each for each in workers.values() if each.state in states]
-        )
+
+        def failed(worker: WorkerState, error: Exception) -> None:
+            if workers.get(worker.address) is worker:
+                self._handle_error(worker, None, error)
+
+        def having() -> list[WorkerState]:
+            return [each for each in workers.values() if each.state in states]
+
+        await self._shipping.change(data, having, failed)
         sent()
         self._changed.set()
 
@@ -453,7 +459,8 @@ class Feed:
         """Handle what waiting for a batch raised, or sending what it needs; not user code."""
         if batch is not None and batch not in worker.batches:
             return  # the worker is gone, or the batch is given to another one
-        is_preparing = worker.state is Participation.PREPARING
+        # Or it does not take changes of parameters.
+        is_preparing = worker.state is Participation.PREPARING or batch is None
         # A connection broke: to this worker, or to one that died with data of the run.
         is_broken = isinstance(error, OSError) and is_preparing
         worker.n_broken += is_broken

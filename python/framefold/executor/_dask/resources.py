@@ -283,27 +283,37 @@ class Shipping:
         self._run = Payload(resources, data)
         self._changes: Payload | None = None
 
-    async def change(self, data: bytes, having: Callable[[], list[WorkerState]]) -> None:
+    async def change(
+        self,
+        data: bytes,
+        having: Callable[[], list[WorkerState]],
+        failed: Callable[[WorkerState, Exception], None],
+    ) -> None:
         """Send these parameters along from now on, unless later ones are there before them.
 
         They are brought to one of the workers that have the run, or get it now, which ``having``
-        returns; as long as there are none, to the next that comes.
+        returns; as long as there are none, to the next that comes. What goes wrong with one is
+        given to ``failed``, which has it get the run once more, or leaves it out.
         """
         payload = Payload(self._resources, data)
         loop = asyncio.get_running_loop()
         bringing: dict[WorkerState, asyncio.Task[None]] = {}
+
+        async def bring(worker: WorkerState) -> None:
+            try:
+                await payload.bring(worker)
+            except Exception as error:
+                failed(worker, error)
+
         try:
             while payload.is_missing:
                 for worker in having():  # some may have come meanwhile
                     if worker not in bringing:
-                        bringing[worker] = loop.create_task(payload.bring(worker))
+                        bringing[worker] = loop.create_task(bring(worker))
                 waiting = [task for task in bringing.values() if not task.done()]
                 if not waiting:
                     break
                 await asyncio.wait(waiting, timeout=LATE, return_when=asyncio.FIRST_COMPLETED)
-                for worker, task in bringing.items():
-                    if task.done() and not worker.gone.done():
-                        task.result()
             # Before anything else happens: from now on, workers that come wait for them.
             if self._changes is not None and self._changes.number > payload.number:
                 payload.release()

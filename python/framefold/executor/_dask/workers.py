@@ -116,7 +116,7 @@ class WorkerState:
     is_late: bool = False
     #: Whether its futures were cancelled or lost: it has to be asked to take part once more.
     needs_restart: bool = False
-    #: How often a connection broke while the worker prepared the run.
+    #: How often a connection broke while the worker prepared the run, or was sent changes.
     n_broken: int = 0
     #: Of no other worker.
     number: int = field(default_factory=itertools.count().__next__)
