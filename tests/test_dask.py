@@ -7,6 +7,8 @@ import os
 import pickle
 import threading
 import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,6 +37,7 @@ from dask_scripts import workers_without_them
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.executor._dask.feed import Feed
 from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources, Transfers
 from framefold.executor._dask.security import ClosedScheduler
@@ -424,6 +427,34 @@ def test_what_a_worker_has_left_goes_by_the_time():
     two = WorkerState("tcp://somewhere", 2, may_share=False, gone=None)
     two.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.0)]
     assert two.n_to_do(10.5, 0.5) == 4
+
+
+@pytest.mark.parametrize(
+    ("batches", "blamed"),
+    [
+        ({"pending": [[3]]}, {3}),
+        ({"pending": [[3], [4]]}, set()),
+        ({"pending": [[3, 4]]}, set()),
+        ({"finished": [[3]], "pending": [[], [4]]}, {4}),
+    ],
+)
+def test_a_partition_is_blamed_if_a_dead_worker_had_no_other(batches, blamed):
+    found = set()
+
+    def reassign(_worker, batch, *, lost, blamed):
+        assert lost
+        found.update(batch.indices if blamed else ())
+
+    resources, merged = SimpleNamespace(release=lambda _run: None), threading.Event()
+    feed = SimpleNamespace(_reassign=reassign, _resources=resources, _merged=merged)
+    worker = WorkerState("tcp://somewhere", 1, may_share=False, gone=Future())
+    worker.batches = [
+        Batch(indices, SimpleNamespace(status=status), since=0.0)
+        for status, each in batches.items()
+        for indices in each
+    ]
+    Feed._release_worker(feed, worker, blamed=True)
+    assert found == blamed
 
 
 def test_batches_grow_with_the_number_of_workers():

@@ -341,9 +341,11 @@ class Feed:
         """
         worker.state = Participation.GONE
         worker.set_gone()
+        pending = [batch for batch in worker.batches if batch.future.status != "finished"]
+        # Of several, the one that it was busy with need not be the first.
+        blamed = blamed and sum(len(batch.indices) for batch in pending) == 1
         for batch in list(worker.batches):
-            alone = len(batch.indices) == 1 and batch.future.status != "finished"
-            self._reassign(worker, batch, lost=lost, blamed=blamed and alone)
+            self._reassign(worker, batch, lost=lost, blamed=blamed and batch in pending)
         self._resources.release(worker.run)
         self._merged.set()
 
