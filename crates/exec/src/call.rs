@@ -1,6 +1,6 @@
 //! Calls of functions and of the source of a run, whose errors name them.
 
-use framefold_core::{DataSource, ErrorKind, Result, Udf, guarded_call};
+use framefold_core::{DataSource, ErrorKind, Result, guarded_call};
 
 /// Does `work` with `source`, turning a panic into an error.
 ///
@@ -17,10 +17,10 @@ pub(crate) fn call_of_source<T>(
     })
 }
 
-/// Does `work` for `udf`, turning a panic into an error.
+/// Does `work` for the function of that name, turning a panic into an error.
 ///
 /// # Errors
 /// Those of `work`, and `Bug` if it panicked; with the name of the function.
-pub(crate) fn call_of<T>(udf: &dyn Udf, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    guarded_call("the function", work).map_err(|error| error.with_udf(udf.name()))
+pub(crate) fn call_of<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded_call("the function", work).map_err(|error| error.with_udf(name))
 }

@@ -4,6 +4,7 @@ mod inline;
 mod pace;
 mod threads;
 
+use crate::progress::Guarded;
 use crate::{Cancel, Event, Observer, PartialResult, Plan, Results, RunResults};
 use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded, guarded_call};
 use std::any::Any;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What may panic, in errors.
 const SINK: &str = "the sink";
+const CREW: &str = "the crew";
 
 /// Where partitions are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +238,7 @@ impl Driver {
     }
 
     fn advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
-        let outcome = self.try_advance(observer, pause);
+        let outcome = self.try_advance(&mut Guarded(observer), pause);
         if outcome.is_err() {
             // The error of the run is the one to report.
             let _ = self.close();
@@ -249,7 +251,8 @@ impl Driver {
         if !self.merging.is_complete() {
             self.merging.cancel.check()?;
             let Some(crew) = self.crew.as_mut() else { return Err(Error::cancelled()) };
-            crew.work(&mut Step { merging: &mut self.merging, observer, pause })?;
+            let mut step = Step { merging: &mut self.merging, observer, pause };
+            guarded_call(CREW, || crew.work(&mut step))?;
         }
         if self.merging.is_complete() && self.crew.is_some() {
             self.close()?;
@@ -285,11 +288,16 @@ impl Driver {
     /// Whatever the crew reports.
     pub fn close(&mut self) -> Result<()> {
         let complete = self.merging.is_complete();
-        let closed = self.crew.take().map_or(Ok(()), |mut crew| crew.close(complete));
+        let crew = self.crew.take();
+        let closed = guarded_call(CREW, || crew.map_or(Ok(()), |mut crew| crew.close(complete)));
         if !complete {
             // There is no more for them.
-            self.merging.sink = None;
+            let ended = guarded_call(SINK, || {
+                self.merging.sink = None;
+                Ok(())
+            });
             self.merging.bands.clear();
+            return closed.and(ended);
         }
         closed
     }

@@ -50,6 +50,8 @@ pub struct Plan {
 /// A UDF with what was decided for it.
 pub(crate) struct PlannedUdf {
     pub(crate) udf: Arc<dyn Udf>,
+    /// As it was when the run was planned.
+    pub(crate) name: String,
     pub(crate) requirements: Requirements,
     pub(crate) buffers: Vec<BufferDecl>,
     /// Those whose rows go to a sink.
@@ -95,32 +97,35 @@ impl Plan {
         let info = dataset.source().info();
         let native_dtype = info.dtype.dtype;
         let mut requirements = Vec::with_capacity(udfs.len());
+        let mut names = Vec::with_capacity(udfs.len());
         for udf in &udfs {
-            requirements.push(call_of(&**udf, || udf.requirements(info))?);
+            let name = guarded_call("the name of a function", || Ok(udf.name().to_owned()))?;
+            requirements.push(call_of(&name, || udf.requirements(info))?);
+            names.push(name);
         }
         let pixel_dtype = dataset.pixel_dtype();
         let shared = inputs::shared_dtype(pixel_dtype, &requirements);
         let mut jobs = Vec::with_capacity(udfs.len());
-        for (udf, required) in udfs.iter().zip(&requirements) {
+        for ((udf, name), required) in udfs.iter().zip(&names).zip(&requirements) {
             let meta = JobMeta {
                 shape: dataset.shape().clone(),
                 native_dtype,
                 input_dtype: inputs::input_dtype(pixel_dtype, shared, required),
                 roi: roi.clone(),
             };
-            let buffers = call_of(&**udf, || udf.buffers(&meta))?;
-            check_names(udf.as_ref(), &buffers)?;
+            let buffers = call_of(name, || udf.buffers(&meta))?;
+            check_names(name, &buffers)?;
             jobs.push((meta, buffers));
         }
 
-        let formats = formats::choose(dataset, &udfs, &requirements)?;
+        let formats = formats::choose(dataset, &names, &requirements)?;
         let frame = FrameSize::of(dataset, &formats);
         let wanted = (0..).map(|udf| options.to_sink.get(udf));
         let to_sink = requirements.iter().zip(&jobs).zip(wanted);
         let to_sink: Vec<_> = to_sink
             .map(|((required, (_, buffers)), wanted)| passed_on::of_udf(required, buffers, wanted))
             .collect();
-        memory::check(&udfs, &jobs, &to_sink)?;
+        memory::check(&names, &jobs, &to_sink)?;
         let runs = runs_with_data(dataset, roi.as_deref());
         let given = pieces::given(dataset, roi.as_deref(), options);
         let together = dataset.source().frames_together();
@@ -157,15 +162,25 @@ impl Plan {
         let contends = contends || dataset.source().contends();
         let udfs = udfs
             .into_iter()
+            .zip(names)
             .zip(requirements)
             .zip(jobs)
             .zip(formats)
             .zip(to_sink)
-            .map(|((((udf, requirements), (job, buffers)), format), to_sink)| {
+            .map(|(((((udf, name), requirements), (job, buffers)), format), to_sink)| {
                 let waits = dataset.source().may_wait();
                 let metas = bands::metas(&job, &bands, &cuts, format, waits, &to_sink)?;
                 let input_dtype = job.input_dtype;
-                Ok(PlannedUdf { udf, requirements, buffers, to_sink, input_dtype, format, metas })
+                Ok(PlannedUdf {
+                    udf,
+                    name,
+                    requirements,
+                    buffers,
+                    to_sink,
+                    input_dtype,
+                    format,
+                    metas,
+                })
             })
             .collect::<Result<_>>()?;
         let dataset = dataset.clone();
@@ -353,12 +368,12 @@ fn check_arguments(dataset: &Dataset, udfs: &[Arc<dyn Udf>], roi: Option<&Roi>) 
     Ok(())
 }
 
-fn check_names(udf: &dyn Udf, buffers: &[BufferDecl]) -> Result<()> {
+fn check_names(udf: &str, buffers: &[BufferDecl]) -> Result<()> {
     let mut seen = HashSet::new();
     for decl in buffers {
         if !seen.insert(decl.name.as_str()) {
             return Err(Error::invalid(format!("two buffers are called '{}'", decl.name))
-                .with_udf(udf.name())
+                .with_udf(udf)
                 .with_hint("give each result buffer a name of its own"));
         }
     }

@@ -1,7 +1,7 @@
 //! What a run tells about itself while it goes on.
 
 use crate::Results;
-use framefold_core::Result;
+use framefold_core::{Result, guarded_call};
 use std::any::Any;
 
 /// Something that happened in a run.
@@ -73,5 +73,29 @@ impl Observer for Silent {
 
     fn poll(&mut self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// Another observer, whose panics end the run with an error.
+pub(crate) struct Guarded<'o>(pub(crate) &'o mut dyn Observer);
+
+/// What may panic, in errors.
+const OBSERVER: &str = "the observer";
+
+impl Observer for Guarded<'_> {
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
+        guarded_call(OBSERVER, || self.0.event(event, results))
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        guarded_call(OBSERVER, || self.0.poll())
+    }
+
+    fn whole(&mut self, merge: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        guarded_call(OBSERVER, || self.0.whole(merge))
+    }
+
+    fn hold(&self) -> Option<Box<dyn Any>> {
+        self.0.hold()
     }
 }

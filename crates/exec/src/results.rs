@@ -71,9 +71,10 @@ impl Results {
         }
         let mut results = Results::of_udfs(plan, udf..udf + 1)?;
         let before = Partition { index: 0, frames: 0..0 };
+        let name = &results.plan.udfs[udf].name;
         for (merger, partials) in results.mergers.iter_mut().flatten().zip(state) {
             for partial in partials {
-                merger.merge(&before, partial)?;
+                call_of(name, || merger.merge(&before, partial))?;
             }
         }
         results.skip(merged)?;
@@ -96,7 +97,7 @@ impl Results {
         let mut mergers = Vec::with_capacity(udfs.len());
         for planned in &plan.udfs[udfs.clone()] {
             let of_bands = planned.metas.iter();
-            let of_bands = of_bands.map(|meta| call_of(&*planned.udf, || planned.udf.merger(meta)));
+            let of_bands = of_bands.map(|meta| call_of(&planned.name, || planned.udf.merger(meta)));
             mergers.push(of_bands.collect::<Result<_>>()?);
         }
         Ok(Results {
@@ -119,7 +120,10 @@ impl Results {
     /// Whatever the UDF reports.
     pub fn into_state(mut self) -> Result<Option<MergedState>> {
         self.check()?;
-        self.mergers.iter_mut().flatten().map(|merger| merger.take_partials()).collect()
+        let mergers = self.mergers.iter_mut().zip(&self.plan.udfs[self.udfs.clone()]);
+        let mergers =
+            mergers.flat_map(|(bands, planned)| bands.iter_mut().map(move |m| (m, planned)));
+        mergers.map(|(merger, of)| call_of(&of.name, || merger.take_partials())).collect()
     }
 
     /// The plan these are the results of.
@@ -167,7 +171,7 @@ impl Results {
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
-            call_of(&*planned.udf, || mergers[band].merge(&piece, merged)).map_err(|error| {
+            call_of(&planned.name, || mergers[band].merge(&piece, merged)).map_err(|error| {
                 self.torn = Some((index, error.kind()));
                 error.with_partition(index)
             })?;
@@ -256,7 +260,7 @@ impl Results {
         let decls: Vec<_> = public(&self.plan, udf).cloned().collect();
         let shape = self.plan.dataset.shape();
         let planned = &self.plan.udfs[udf];
-        let arrays = call_of(&*planned.udf, || joined::results(mergers, &decls, shape))?;
+        let arrays = call_of(&planned.name, || joined::results(mergers, &decls, shape))?;
         decls.iter().zip(&arrays).try_for_each(|(decl, array)| match array {
             Array::Native(array) => self.check_declared(udf, decl, array),
             Array::Foreign(_) => Ok(()),
@@ -280,7 +284,7 @@ impl Results {
             array.shape(),
             decl.dtype
         ))
-        .with_udf(planned.udf.name()))
+        .with_udf(&planned.name))
     }
 
     /// The rows of a UDF, one for each public buffer; none, if its results are not such rows.
@@ -290,7 +294,7 @@ impl Results {
     fn rows(&self, udf: usize, mergers: &[Box<dyn Merger>]) -> Result<Option<Vec<FinalRows>>> {
         let [merger] = mergers else { return Ok(None) };
         let planned = &self.plan.udfs[udf];
-        let rows = call_of(&*planned.udf, || Ok(merger.final_rows()))?;
+        let rows = call_of(&planned.name, || Ok(merger.final_rows()))?;
         let rows = rows.filter(|rows| rows.len() == public(&self.plan, udf).count());
         for (rows, decl) in rows.iter().flatten().zip(public(&self.plan, udf)) {
             // Of those that go to a sink, there are the latest alone.
@@ -308,7 +312,7 @@ impl Results {
             let planned = &self.plan.udfs[udf];
             let buffers = public(&self.plan, udf).cloned().zip(arrays);
             let buffers = buffers.map(|(decl, array)| ResultBuffer { decl, array }).collect();
-            udfs.push(UdfResults { name: planned.udf.name().to_owned(), buffers });
+            udfs.push(UdfResults { name: planned.name.clone(), buffers });
         }
         Ok(RunResults {
             shape: self.plan.dataset.shape().clone(),

@@ -190,12 +190,12 @@ impl<'p> Worker<'p> {
             match planned.format {
                 ArrayFormat::Csr => {
                     let tile = tiles.csr(dtype)?;
-                    call_of(&*planned.udf, || accumulator.process_csr(&position, tile))?;
+                    call_of(&planned.name, || accumulator.process_csr(&position, tile))?;
                 }
                 _ => {
                     let data = tiles.dense(dtype)?.clone();
                     let tile = Tile { position: position.clone(), data };
-                    call_of(&*planned.udf, || accumulator.process(&tile))?;
+                    call_of(&planned.name, || accumulator.process(&tile))?;
                 }
             }
         }
@@ -210,7 +210,7 @@ fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Ac
     let mut accumulators = Vec::with_capacity(plan.udfs.len());
     for planned in &plan.udfs {
         let meta = &planned.metas[band];
-        let made = call_of(&*planned.udf, || planned.udf.accumulator(meta, partition));
+        let made = call_of(&planned.name, || planned.udf.accumulator(meta, partition));
         accumulators.push(made?);
     }
     Ok(accumulators)
@@ -219,7 +219,7 @@ fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Ac
 fn finished(plan: &Plan, accumulators: Accumulators) -> Result<Vec<Partial>> {
     let mut partials = Vec::with_capacity(accumulators.len());
     for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
-        partials.push(call_of(&*planned.udf, || accumulator.finish())?);
+        partials.push(call_of(&planned.name, || accumulator.finish())?);
     }
     Ok(partials)
 }

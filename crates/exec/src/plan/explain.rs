@@ -86,7 +86,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
             BufferExplanation { name, kind, shape: dims, dtype: decl.dtype.clone(), usage }
         });
         UdfExplanation {
-            name: planned.udf.name().to_owned(),
+            name: planned.name.clone(),
             method: planned.requirements.method.name(),
             format: planned.format.name().to_owned(),
             dtype: if native == input {

@@ -4,13 +4,12 @@
 //! first that it asks for. Each format is made at most once per tile, for all UDFs.
 
 use super::saturating_u64;
-use framefold_core::{ArrayFormat, Dataset, Requirements, Result, Udf};
-use std::sync::Arc;
+use framefold_core::{ArrayFormat, Dataset, Requirements, Result};
 
 /// The formats of all UDFs, in their order.
 pub(super) fn choose(
     dataset: &Dataset,
-    udfs: &[Arc<dyn Udf>],
+    names: &[String],
     requirements: &[Requirements],
 ) -> Result<Vec<ArrayFormat>> {
     // Corrected pixels are dense, whatever they were before.
@@ -18,10 +17,10 @@ pub(super) fn choose(
         None => dataset.source().format(),
         Some(_) => ArrayFormat::Dense,
     };
-    let format = |(udf, required): (&Arc<dyn Udf>, &Requirements)| {
-        required.format_for(native).map_err(|error| error.with_udf(udf.name()))
+    let format = |(name, required): (&String, &Requirements)| {
+        required.format_for(native).map_err(|error| error.with_udf(name))
     };
-    udfs.iter().zip(requirements).map(format).collect()
+    names.iter().zip(requirements).map(format).collect()
 }
 
 /// Whether tiles are views of memory that holds the data, and nothing is corrected in them.

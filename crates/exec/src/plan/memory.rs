@@ -1,9 +1,7 @@
 //! Whether the results of a run can be held in memory at all, and tiles of how many workers beside them.
 
 use super::{FrameSize, Plan, explain, formats, saturating_u64};
-use framefold_core::{
-    BufferDecl, BufferUse, Error, JobMeta, Partition, Result, SigSlice, Udf, memory,
-};
+use framefold_core::{BufferDecl, BufferUse, Error, JobMeta, Partition, Result, SigSlice, memory};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,7 +12,7 @@ use std::sync::Arc;
 ///
 /// What goes to a sink is not held: `to_sink` has the names of such buffers, for each UDF.
 pub(super) fn check(
-    udfs: &[Arc<dyn Udf>],
+    names: &[String],
     jobs: &[(JobMeta, Vec<BufferDecl>)],
     to_sink: &[Arc<[String]>],
 ) -> Result<()> {
@@ -26,16 +24,14 @@ pub(super) fn check(
             largest = (len, what());
         }
     };
-    for ((udf, (job, buffers)), passed_on) in udfs.iter().zip(jobs).zip(to_sink) {
+    for ((name, (job, buffers)), passed_on) in names.iter().zip(jobs).zip(to_sink) {
         // One more byte per frame tells which frames are valid.
         let n_selected = job.n_selected();
         add(saturating_u64(n_selected), &|| {
-            format!("the mask of positions with data, a byte for each, of {}", udf.name())
+            format!("the mask of positions with data, a byte for each, of {name}")
         });
         for decl in buffers.iter().filter(|decl| !passed_on.contains(&decl.name)) {
-            add(decl.len_bytes(&job.shape, n_selected), &|| {
-                format!("'{}' of {}", decl.name, udf.name())
-            });
+            add(decl.len_bytes(&job.shape, n_selected), &|| format!("'{}' of {name}", decl.name));
         }
     }
     if memory::fits(total) {

@@ -2,6 +2,7 @@
 
 use super::{ResultBuffer, Results, RunResults, UdfResults, valid};
 use crate::Plan;
+use crate::call::call_of;
 use framefold_core::{BufferDecl, BufferKind, BufferUse, Error, FinalRows, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,9 +46,9 @@ impl Results {
         }
         for (udf, mergers) in self.udfs.clone().zip(&self.mergers) {
             let [merger] = mergers.as_slice() else { continue };
-            for (buffer, rows) in
-                public(&self.plan, udf).zip(merger.final_rows().unwrap_or_default())
-            {
+            let name = &self.plan.udfs[udf].name;
+            let rows = call_of(name, || Ok(merger.final_rows()))?.unwrap_or_default();
+            for (buffer, rows) in public(&self.plan, udf).zip(rows) {
                 if buffer.kind == BufferKind::Nav {
                     rows.look_at(frames, |bytes| {
                         take(MergedRows { udf, buffer, frames: frames.clone(), bytes })
@@ -71,7 +72,10 @@ impl Results {
         let mut found = Vec::new();
         for (udf, decl) in self.plan.to_sink() {
             let rows = match self.mergers.get(udf).map(Vec::as_slice) {
-                Some([merger]) => merger.final_rows().unwrap_or_default(),
+                Some([merger]) => {
+                    let name = &self.plan.udfs[udf].name;
+                    call_of(name, || Ok(merger.final_rows()))?.unwrap_or_default()
+                }
                 _ => Vec::new(),
             };
             let place = public(&self.plan, udf).position(|each| each.name == decl.name);
@@ -115,7 +119,7 @@ impl LastingResults {
                 buffers
                     .push(ResultBuffer { decl: decl.clone(), array: rows.first(n_frames)?.into() });
             }
-            udfs.push(UdfResults { name: self.plan.udfs[udf].udf.name().to_owned(), buffers });
+            udfs.push(UdfResults { name: self.plan.udfs[udf].name.clone(), buffers });
         }
         Ok(RunResults {
             shape: self.plan.dataset.shape().clone(),

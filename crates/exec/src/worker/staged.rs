@@ -57,7 +57,7 @@ impl Stage {
             if planned.format != ArrayFormat::Dense {
                 return Ok(None);
             }
-            match call_of(&*planned.udf, || planned.udf.staging())? {
+            match call_of(&planned.name, || planned.udf.staging())? {
                 Some(staging) => found = Some(staging),
                 None => return Ok(None),
             }
@@ -89,7 +89,7 @@ impl Stage {
 
     /// An error of what all UDFs share.
     fn of_all(&self, error: Error) -> Error {
-        let names: Vec<_> = self.plan.udfs.iter().map(|planned| planned.udf.name()).collect();
+        let names: Vec<_> = self.plan.udfs.iter().map(|planned| planned.name.as_str()).collect();
         error.with_udf(names.join(", "))
     }
 
@@ -110,7 +110,7 @@ impl Stage {
             .map(|encoding| EncodedTile { encoding, part_frames, lens });
         let staged = StagedTile { number: place, dtype, is_raw, encoded };
         for (accumulator, planned) in accumulators.iter_mut().zip(&self.plan.udfs) {
-            call_of(&*planned.udf, || accumulator.process_staged(&position, staged))?;
+            call_of(&planned.name, || accumulator.process_staged(&position, staged))?;
         }
         Ok(())
     }

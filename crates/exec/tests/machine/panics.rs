@@ -29,6 +29,7 @@ impl Panics {
 
 impl Udf for Panics {
     fn name(&self) -> &str {
+        self.at("name");
         "mine"
     }
 
@@ -55,6 +56,12 @@ impl Udf for Panics {
 
 /// The function at work on one partition, of so many frames.
 struct One(Panics, usize);
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.at("drop");
+    }
+}
 
 impl Accumulator for One {
     fn process(&mut self, _: &Tile<'_>) -> Result<()> {
@@ -130,6 +137,12 @@ impl DataSource for Source {
 
 struct Reader<'s>(Panics, Box<dyn FrameReader + 's>);
 
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.0.at("drop of the reader");
+    }
+}
+
 impl FrameReader for Reader<'_> {
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
         self.0.at("read");
@@ -163,6 +176,27 @@ impl Sink for Panics {
     fn finish(&mut self) -> Result<()> {
         self.at("finish of the sink");
         Ok(())
+    }
+}
+
+impl Observer for Panics {
+    fn event(&mut self, event: &Event, _: &Results) -> Result<()> {
+        self.at(match event {
+            Event::Started { .. } => "started",
+            Event::Finished => "finished",
+            _ => "event",
+        });
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        self.at("poll");
+        Ok(())
+    }
+
+    fn whole(&mut self, merge: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.at("whole");
+        merge()
     }
 }
 
@@ -214,7 +248,7 @@ fn ran(panics: Panics, executor: Executor) -> Result<()> {
     let options = PlanOptions { to_sink, ..PlanOptions::default() };
     let plan = Arc::new(Plan::try_new(&dataset, vec![Arc::new(panics)], None, &options)?);
     let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, sink)?;
-    driver.run(&mut Silent)?;
+    driver.run(&mut { panics })?;
     let mut results = driver.into_results();
     results.snapshot()?;
     results.take().map(drop)
@@ -232,6 +266,9 @@ fn what_panics_is_named() {
             ("the stage", &["part", "apply"]),
             ("the source of the frames", &["reader", "read", "verify", "arrival", "wait"]),
             ("the source of the frames", &["pieces", "contends"]),
+            ("the name of a function", &["name"]),
+            ("mine: the function", &["drop"]),
+            ("the observer", &["started", "poll", "whole", "event", "finished"]),
         ] {
             for place in places {
                 let error = ran(Panics(place), executor).unwrap_err();
@@ -242,6 +279,12 @@ fn what_panics_is_named() {
             }
         }
     }
+}
+
+#[test]
+fn readers_that_panic_where_they_are_dropped_end_the_run_with_an_error() {
+    let error = ran(Panics("drop of the reader"), Executor::Inline).unwrap_err();
+    assert_eq!(error.message(), "the crew panicked: at drop of the reader");
 }
 
 #[test]
