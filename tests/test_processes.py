@@ -131,6 +131,20 @@ def test_packages_written_for_the_reference(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_interpreters_that_do_not_look_at_the_environment():
+    script = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        "import framefold as ff, numpy as np\n"
+        "with ff.Context.make_with('processes', cpus=1) as ctx:\n"
+        "    dataset = ctx.load('memory', data=np.ones((4, 5, 6)))\n"
+        "    assert ctx.map(dataset=dataset, f=np.sum).data.sum() == 120\n"
+    )
+    # Nor at the packages that are installed.
+    command = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 class Growing(UDF):
     """Partial results whose size nothing tells beforehand."""
 

@@ -13,7 +13,6 @@ import pickle
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -31,7 +30,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from framefold.common import _foreign
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
-from framefold.executor._processes.workers import Started, environment_for
+from framefold.executor._processes.workers import Started, command_of, environment_for
 from framefold.executor._processes.workers import start as start_process
 from framefold.executor._wire.failures import describe_exit
 
@@ -117,8 +116,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             self._process.kill()
 
     def _launch(self) -> None:
-        flags = _foreign.interpreter_flags()
-        command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask.process"]
+        command = command_of("framefold.executor._dask.process")
         started = start_process(command, environment_for(self._device))
         if self._started is not None:
             self._started.close()  # that of the process before

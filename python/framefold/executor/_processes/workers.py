@@ -41,7 +41,11 @@ ONE_THREAD = (
     "PYFFTW_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-
+#: Runs a module found on PYTHONPATH, which an interpreter may have been told not to look at.
+BY_OWN_PATH = (
+    "import os, runpy, sys; sys.path[:0] = os.environ['PYTHONPATH'].split(os.pathsep); "
+    "runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
+)
 
 _numbers = itertools.count()
 
@@ -272,9 +276,15 @@ def start(command: list[str], environment: dict[str, str]) -> Started:
 
 
 def _command(device: int | None) -> list[str]:
-    flags = _foreign.interpreter_flags()
-    number = str(-1 if device is None else device)
-    return [sys.executable, *flags, "-P", "-m", "framefold.executor._processes", number]
+    return [*command_of("framefold.executor._processes"), str(-1 if device is None else device)]
+
+
+def command_of(module: str) -> list[str]:
+    """What runs a module in an interpreter like this, in the :func:`environment_for` workers."""
+    interpreter = [sys.executable, *_foreign.interpreter_flags(), "-P"]
+    if sys.flags.ignore_environment:  # python -E and -I look at no PYTHONPATH
+        return [*interpreter, "-c", BY_OWN_PATH.format(module)]
+    return [*interpreter, "-m", module]
 
 
 def environment_for(device: int | None = None) -> dict[str, str]:
