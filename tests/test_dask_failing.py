@@ -330,6 +330,34 @@ def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch, c
     assert_usable(local)
 
 
+def test_results_that_do_not_arrive(local, monkeypatch):  # noqa: F811
+    """As Dask brings them together with that of a worker which is stopped."""
+    gather = dask_client.gather_from_workers
+    from_workers, left = set(), asyncio.Event()
+
+    async def but_the_first_of_each(who_has, **options):
+        addresses = set().union(*who_has.values())
+        if not addresses <= from_workers:
+            from_workers.update(addresses)
+            await left.wait()
+        return await gather(who_has, **options)
+
+    monkeypatch.setattr("framefold.executor._dask.feed.LATE", 0.1)
+    client = local.executor.client
+    client.wait_for_workers(2, 40)
+    try:
+        with local.run_udf_iter(frames(local, 100, 50), Sums(offset=np.ones(3))) as steps:
+            for _ in range(30):
+                next(steps)
+            monkeypatch.setattr(dask_client, "gather_from_workers", but_the_first_of_each)
+            *_, results = steps
+    finally:
+        client.loop.add_callback(left.set)
+    assert len(from_workers) == 2
+    assert set(results[0]["sum"].raw_data) == {3}
+    assert_usable(local)
+
+
 def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F811
     scatter = dask_client.scatter_to_workers
     begun, sent = threading.Event(), threading.Event()

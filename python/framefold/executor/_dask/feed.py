@@ -89,6 +89,8 @@ class Feed:
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
         self._was_usable = False
+        #: How long the next result to be merged may take to arrive, in seconds.
+        self._late = LATE
         self._updated_at = float("-inf")
         #: For how many seconds the run goes on, without those in which this process was suspended.
         self._clock = 0.0
@@ -360,7 +362,7 @@ class Feed:
             SHARED_BYTES if all(worker.may_share for worker in usable) else BATCH_BYTES
         )
         usable.sort(key=lambda worker: len(worker.batches) / worker.n_threads)
-        now, is_more = self._clock, True
+        now = self._clock
         for n_ahead in range(1, tasks.n_ahead + 1):
             for worker in usable:
                 while worker.room(n_ahead, careful=tasks.schedule.is_careful) > 0:
@@ -371,11 +373,9 @@ class Feed:
                         break
                     indices = self._take(worker, n_wanted)
                     if not indices:  # workers with a device may still get some
-                        is_more = False
                         break
                     self._give(worker, indices)
-        if not is_more:
-            self._try_again_elsewhere(usable)
+        self._try_again_elsewhere(usable)
 
     def _take(self, worker: WorkerState, n_wanted: int) -> list[int]:
         """The next batch for a worker."""
@@ -521,13 +521,15 @@ class Feed:
     def _try_again_elsewhere(self, usable: list[WorkerState]) -> None:
         """Send the partition to be merged next to an idle worker as well, if it is late.
 
-        The worker that has it may be slow, busy with other runs, or out of reach.
+        The worker that has it may be slow, busy with other runs, or out of reach. A result that
+        does not arrive is given up: Dask may bring it together with that of a worker that is out of
+        reach. Where it is the network that is slow, few are: each time after twice as long.
         """
         tasks, now = self._tasks, self._clock
         waited_for = tasks.schedule.n_merged
         workers = self._workers.values()
         having = [(h, b) for h in workers for b in h.batches if waited_for in b.indices]
-        idle = [worker for worker in usable if worker.takes_part and not worker.batches]
+        idle = [worker for worker in usable if worker.takes_part and not worker.has_to_do]
         if not having or not idle or any(batch.is_copied for _, batch in having):
             return
         worker, batch = having[0]
@@ -536,8 +538,17 @@ class Feed:
             late = LATE  # others have planned the run meanwhile
         elif tasks.seconds is not None:
             late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
+        # What comes with the worker's run has to come.
+        is_done = batch.future.status == "finished" and batch.future is not worker.run
+        if is_done:
+            late = max(late, self._late)
         if now > batch.since + late:
-            batch.is_copied = worker.is_late = True
+            if is_done:
+                self._late *= 2
+                worker.batches.remove(batch)
+                self._resources.release(batch.future, batch.buffer)
+            else:
+                batch.is_copied = worker.is_late = True
             indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
             if indices:
                 self._give(idle[0], indices)

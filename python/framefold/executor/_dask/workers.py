@@ -160,6 +160,11 @@ class WorkerState:
             left -= max(0.0, min(done, len(batch.indices) - 0.5))
         return left
 
+    @property
+    def has_to_do(self) -> bool:
+        """Whether there is something that it has not done; results may still have to come."""
+        return any(batch.future.status == "pending" for batch in self.batches)
+
     def set_gone(self) -> None:
         """Wait no more for data that are on their way to it."""
         if not self.gone.done():
