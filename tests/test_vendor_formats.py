@@ -352,6 +352,27 @@ def test_the_file_of_a_series_that_is_cut_is_named(ctx, tmp_path):
     assert "scan_002" not in str(caught.value)
 
 
+@odd("frames were lost or repeated", "positions? (have|has) no data", "is cut short")
+def test_frames_of_tvips_that_are_lost_or_there_twice(ctx, tmp_path):
+    paths = write_tvips(tmp_path, "scan", random((12, 4, 5), "uint16"), files=3)
+    first, second, third = (path.read_bytes() for path in paths)
+    paths[2].write_bytes(third[:120] + third[240:])
+    dataset = ctx.load("tvips", paths[0], sync_offset=0)
+    (warning,) = dataset.warnings
+    assert "the last of the 3 frames of" in warning
+    assert "scan_002.tvips' has the number 11, expected 10" in warning
+    # A copy in the place of the third file, and the second and the third one in each other's place.
+    for contents in ((second, second), (third, second)):
+        for path, content in zip(paths[1:], contents, strict=True):
+            path.write_bytes(content)
+        with pytest.raises(BadFileError, match=r"scan_001\.tvips.* frame 4, as it is numbered"):
+            ctx.load("tvips", paths[0], sync_offset=0)
+    # Numbers that begin anew say nothing.
+    for path in paths[1:]:
+        path.write_bytes(first[256:])
+    assert ctx.load("tvips", paths[0], sync_offset=0).warnings == []
+
+
 @pytest.mark.parametrize(
     ("at", "damaged"),
     [

@@ -139,6 +139,19 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
             }
             start = next;
         }
+        if let (Some(first), 2..) = (first, n_frames) {
+            let last = first_record + (n_frames - 1) * header.record_len();
+            let last = counter(&storage, last, 1)?.unwrap_or(first);
+            let expected = first.saturating_add(n_frames - 1);
+            if last > first && last != expected {
+                warnings.push(format!(
+                    "the last of the {n_frames} frames of '{}' has the number {last}, expected \
+                     {expected}: frames were lost or repeated, and scan positions after them are \
+                     shifted",
+                    path.display()
+                ));
+            }
+        }
         cut = surplus > 0 || n_frames == 0;
         next_number = number.checked_add(1);
         if n_frames > 0 {
@@ -175,13 +188,20 @@ fn counter(storage: &Storage, at: u64, n_frames: u64) -> Result<Option<u64>> {
 /// says that some are.
 ///
 /// # Errors
-/// `BadFile` if the frames' numbers do not tell how many are missing; `Io`.
+/// `BadFile` if the frames' numbers do not tell how many are missing, or are those of frames before; `Io`.
 fn after_cut(files: &[File], start: u64, first: Option<u64>, cut: bool) -> Result<u64> {
     let unknown = || {
         Error::bad_file(
             "the file is cut short, and the frames of the series are not numbered in a way that \
              tells how many are missing",
         )
+        .with_hint("copy all files of the series again, or read one with disable_glob")
+    };
+    let unordered = |place: u64| {
+        Error::bad_file(format!(
+            "frame {place}, as it is numbered, is in the file after this one, too, or that file is in \
+             the place of another one"
+        ))
         .with_hint("copy all files of the series again, or read one with disable_glob")
     };
     let (Some(file), Some(last)) = (files.first(), files.last()) else { return Err(unknown()) };
@@ -193,6 +213,8 @@ fn after_cut(files: &[File], start: u64, first: Option<u64>, cut: bool) -> Resul
     let counts = number(counter(&last.storage, last.first_record + in_file, 1)?) == Some(before);
     match number(first).filter(|_| counts) {
         Some(place) if place == start => Ok(start),
+        // They may begin anew in each file.
+        Some(place) if 0 < place && place < start => Err(unordered(place)),
         Some(_) => match after_gap(files, start, first) {
             Some(place) => Ok(place),
             None if cut => Err(unknown()),
