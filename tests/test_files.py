@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -109,6 +111,21 @@ def test_paths_may_be_bytes(ctx, files, counts, kind):
     dataset = ctx.load(kind, os.fsencode(path), **options)
     result = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
     assert np.array_equal(result, counts.sum(axis=(2, 3)))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text there")
+def test_names_that_the_locale_does_not_know(tmp_path, counts):
+    code = (
+        "import os, framefold as ff; ctx = ff.Context.make_with('inline'); "
+        "(name,) = os.listdir(); dataset = ctx.open(name); (path,) = dataset.paths; "
+        "assert os.fspath(path) == name, ascii(path); "
+        "ctx.run_udf(dataset, ff.SumUDF())['intensity'].save('sum.npy')"
+    )
+    np.save(tmp_path / "\u00e4.npy", counts)
+    run = [sys.executable, "-X", "utf8=0", "-c", code]
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run(run, cwd=tmp_path, env=environment, check=True)
+    assert np.array_equal(np.load(tmp_path / "sum.npy"), counts.sum((0, 1)))
 
 
 def test_paths_may_be_elements_of_arrays(ctx, files):

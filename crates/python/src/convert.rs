@@ -4,6 +4,7 @@ use crate::arrays::roi_of;
 use crate::dataset::PyDataset;
 use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
+use crate::file_path::FilePath;
 use crate::observer::watched;
 use framefold::core::StoredDType;
 use framefold::exec::guarded;
@@ -31,7 +32,7 @@ pub(crate) fn write_raw_csr(
     threshold: Option<f64>,
     force: bool,
     callback: Option<Py<PyAny>>,
-) -> PyResult<(Vec<PathBuf>, u64, u64, u64)> {
+) -> PyResult<(Vec<FilePath>, u64, u64, u64)> {
     let options = CsrWriteOptions { threshold, force, ..CsrWriteOptions::default() };
     let mut progress = |n_done: u64| report_progress(callback.as_ref(), n_done, "writing raw_csr");
     let written = detached(py, || {
@@ -40,7 +41,8 @@ pub(crate) fn write_raw_csr(
         guarded(|| watched(&Cancel::new(), &mut write)).map_err(|error| error.with_path(&path))
     });
     let written = written.or_raise(py)?;
-    Ok((written.paths, written.n_frames, written.n_entries, written.len_bytes))
+    let paths = written.paths.into_iter().map(FilePath).collect();
+    Ok((paths, written.n_frames, written.n_entries, written.len_bytes))
 }
 
 /// Writes `dataset` as one array; gives what `Written` has, by name.

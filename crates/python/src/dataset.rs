@@ -4,6 +4,7 @@ use crate::arrays::{Layout, memory_of, view};
 use crate::corrections::Corrections;
 use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::file_path::FilePath;
 use crate::memory::NumpyBytes;
 use crate::observer::watched;
 use crate::options::open_options;
@@ -115,15 +116,16 @@ impl PyDataset {
 
     /// The files the data are read from.
     #[getter]
-    fn paths(&self) -> Vec<PathBuf> {
-        self.dataset.source().info().paths.clone()
+    fn paths(&self) -> Vec<FilePath> {
+        self.dataset.source().info().paths.iter().map(|path| path.as_path().into()).collect()
     }
 
     /// The files that were opened for it, and how long they were.
     #[getter]
-    fn opened(&self) -> Vec<(PathBuf, u64)> {
+    fn opened(&self) -> Vec<(FilePath, u64)> {
         let lengths = self.dataset.stamps().iter().map(|stamp| stamp.len);
-        self.dataset.opened().iter().cloned().zip(lengths).collect()
+        let paths = self.dataset.opened().iter().map(|path| path.as_path().into());
+        paths.zip(lengths).collect()
     }
 
     /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.

@@ -17,6 +17,7 @@ mod door;
 mod driver;
 mod ending;
 mod errors;
+mod file_path;
 mod frames;
 mod memory;
 mod moving_view;

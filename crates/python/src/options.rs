@@ -2,6 +2,7 @@
 
 use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::file_path::FilePath;
 use framefold::Result;
 use framefold::core::{ByteOrder, Error};
 use framefold::io::{self, Format, OpenOptions, OptionKind, OptionSpec, OptionValue};
@@ -190,8 +191,11 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &OptionValue) -> PyResult<B
         OptionValue::ByteOrder(ByteOrder::Little) => "<".into_bound_py_any(py),
         OptionValue::ByteOrder(ByteOrder::Big) => ">".into_bound_py_any(py),
         OptionValue::Switch(on) => on.into_bound_py_any(py),
-        OptionValue::Path(path) => path.into_bound_py_any(py),
-        OptionValue::Paths(paths) => paths.into_bound_py_any(py),
+        OptionValue::Path(path) => FilePath::from(path.as_path()).into_bound_py_any(py),
+        OptionValue::Paths(paths) => {
+            let paths: Vec<FilePath> = paths.iter().map(|path| path.as_path().into()).collect();
+            paths.into_bound_py_any(py)
+        }
         OptionValue::Nothing => Ok(py.None().into_bound(py)),
         _ => Err(Error::bug("an option of a kind that Python does not know")).or_raise(py),
     }

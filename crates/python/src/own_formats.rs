@@ -6,6 +6,7 @@
 use crate::dataset::shared_bytes;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
+use crate::file_path::FilePath;
 use crate::options::{keywords, kind_of};
 use crate::udf::stash_held_gil;
 use framefold::core::{
@@ -80,7 +81,7 @@ fn spec((name, kind, choices, unit, default, takes_none, help): GivenOption) -> 
 fn is_one(detect: &Py<PyAny>, prefix: &Prefix<'_>) -> Verdict {
     let reason = attached(|py| {
         let head = PyBytes::new(py, prefix.bytes);
-        detect.bind(py).call1((prefix.path, head))?.extract::<Option<String>>()
+        detect.bind(py).call1((FilePath::from(prefix.path), head))?.extract::<Option<String>>()
     });
     match reason {
         Ok(Some(reason)) => Verdict::Match(reason),
@@ -99,7 +100,7 @@ fn opened(
 ) -> Result<Dataset> {
     let opened: PyResult<Opened> = attached(|py| {
         let keywords = keywords(py, options, given)?;
-        open.bind(py).call1((path, keywords))?.extract()
+        open.bind(py).call1((FilePath::from(path), keywords))?.extract()
     });
     let opened = opened.map_err(|exception| {
         from_python(exception, format!("the format '{format}' on '{}'", path.display()))

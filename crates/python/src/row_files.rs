@@ -2,6 +2,7 @@
 
 use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::file_path::FilePath;
 use framefold::Error;
 use framefold::core::Sink;
 use framefold::io::{OutputKind, RowsDone, RowsEntry, RowsLayout, RowsSink, WholeOutput};
@@ -59,8 +60,8 @@ impl RowFiles {
 
     /// Where they are until they are published.
     #[getter]
-    fn parts(&self) -> Vec<PathBuf> {
-        self.parts.clone()
+    fn parts(&self) -> Vec<FilePath> {
+        self.parts.iter().map(|path| path.as_path().into()).collect()
     }
 
     /// What the records say of the parts that were left; None for those that are new.

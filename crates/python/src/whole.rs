@@ -3,6 +3,7 @@
 use crate::arrays::native_from_numpy;
 use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::file_path::FilePath;
 use framefold::Error;
 use framefold::core::StoredDType;
 use framefold::io::{
@@ -42,8 +43,8 @@ impl WholeFile {
 
     /// Where it is until it is published.
     #[getter]
-    fn part(&self) -> PathBuf {
-        self.part.clone()
+    fn part(&self) -> FilePath {
+        self.part.as_path().into()
     }
 
     /// Writes groups and arrays as HDF5. A group is `(attributes, [(name, member), ...])`, an array
@@ -117,8 +118,8 @@ impl WholeFile {
 /// Where what is to be `path` is until it is complete.
 #[caught]
 #[pyfunction]
-pub(crate) fn part_of(py: Python<'_>, path: PathBuf) -> PyResult<PathBuf> {
-    framefold::io::part_of(&path).or_raise(py)
+pub(crate) fn part_of(py: Python<'_>, path: PathBuf) -> PyResult<FilePath> {
+    framefold::io::part_of(&path).map(FilePath).or_raise(py)
 }
 
 /// Raises if a file is to replace one of `inputs`, lies within one, or holds one.
