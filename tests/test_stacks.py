@@ -12,7 +12,7 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
-from detector_files import write_blo
+from detector_files import write_blo, write_seq
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from vendor_files import write_dm, write_ser
 
@@ -74,7 +74,12 @@ def folder(request, tmp_path):
 
 
 @POSITIONS_WITHOUT_DATA
-@odd("the file is cut short", "promises 4 frames, but only [23]", "of 4 elements, the first 3")
+@odd(
+    "the file is cut short",
+    "4 frames, but only [23]",
+    "after the last of 2 whole",
+    "of 4 elements, the first 3",
+)
 def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     data = random((3, 4, 5, 6))
     header = bytearray(4100)
@@ -102,6 +107,17 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
         dataset = ctx.open(files, nav_shape=(2, 4))
         assert dataset.valid_mask.tolist() == [[True] * 3 + [False], [True] * 4]
         assert np.array_equal(frames_of(ctx, dataset, roi=(1, 0))[0], scans[1, 0, 0])
+    for i, frames in enumerate(data):
+        write_mrc(tmp_path / f"{i}.mrc", frames)
+        write_seq(tmp_path / f"{i}.seq", frames)
+    for extension, stride in (("mrc", 60), ("seq", 84)):
+        path = tmp_path / f"1.{extension}"
+        # Headers count what was never written, or is cut off.
+        for cut, missing in ((-stride, []), (-30, [6, 7])):
+            path.write_bytes(path.read_bytes()[:cut])
+            dataset = ctx.open(tmp_path / f"*.{extension}")
+            assert np.flatnonzero(~dataset.valid_mask).tolist() == missing
+            assert np.array_equal(frames_of(ctx, dataset, roi=-1)[0], data[2, 3])
     # How many pages were lost is nowhere.
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")

@@ -117,7 +117,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         details,
         warnings,
     })?;
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    let dataset =
+        Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(count.lost_by_a_cut(header.n_images)))
 }
 
 /// The first image of a file, for dark frames and gain maps.

@@ -91,6 +91,8 @@ struct Movie {
     header: Header,
     /// Images, which are frames except where halves of several are in one image.
     n_frames: u64,
+    /// Images that a cut took away.
+    n_lost: u64,
     warnings: Vec<String>,
 }
 
@@ -105,8 +107,8 @@ impl Movie {
             header.frame_bytes(),
         )?;
         let mut warnings = Vec::new();
-        let n_frames = header.n_frames(&storage, count, &mut warnings)?;
-        Ok(Movie { path: path.into(), storage, header, n_frames, warnings })
+        let (n_frames, n_lost) = header.n_frames(&storage, count, &mut warnings)?;
+        Ok(Movie { path: path.into(), storage, header, n_frames, n_lost, warnings })
     }
 }
 
@@ -121,7 +123,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             Err(reason) => alone = Some(format!("these are halves of frames: {reason}")),
         }
     }
-    let Movie { storage, header, n_frames, mut warnings, .. } = Movie::open(path, options)?;
+    let Movie { storage, header, n_frames, n_lost, mut warnings, .. } = Movie::open(path, options)?;
     warnings.splice(0..0, alone);
     let sig_shape = sig_shape(&header.sig_shape(), options)?;
     let mut metadata = header.metadata.clone();
@@ -168,6 +170,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         warnings,
     })?;
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?
+        .with_lost_frames(n_lost)
         .with_corrections(corrections.map(Arc::new))
 }
 

@@ -116,9 +116,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         Some(promised) => count.promised(promised, stride),
         None => (count.n_frames, count.warning(stride)),
     };
-    let positions = promised.unwrap_or(0).max(n_frames);
-    // A header that lies must not make a scan without end.
-    let positions = if positions / 1000 > n_frames { n_frames } else { positions };
+    let lost = count.lost(promised.unwrap_or(0));
+    let positions = n_frames + lost;
     let source = LinearSource::try_new(LinearSpec {
         format: FORMAT.name,
         files: vec![LinearFile { storage, frames: 0..n_frames, first_pixel: start, stride }],
@@ -131,7 +130,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     })?;
     let dataset =
         Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
-    Ok(dataset.with_lost_frames(positions - n_frames))
+    Ok(dataset.with_lost_frames(lost))
 }
 
 fn metadata(fields: &Fields<'_>) -> MetadataList {

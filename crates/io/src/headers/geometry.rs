@@ -40,6 +40,8 @@ pub(crate) struct FrameCount {
     pub(crate) n_frames: u64,
     /// Bytes after the last of them.
     pub(crate) surplus: u64,
+    /// Whether the file ends in the middle of a frame, or of what follows its pixels.
+    is_cut: bool,
 }
 
 impl FrameCount {
@@ -54,6 +56,7 @@ impl FrameCount {
         }
         let body = len.saturating_sub(start);
         let (mut n_frames, mut surplus) = (body / stride, body % stride);
+        let is_cut = surplus > 0;
         if surplus >= needed {
             n_frames += 1;
             surplus = 0;
@@ -66,18 +69,19 @@ impl FrameCount {
             .with_offset(start.min(len))
             .with_hint("the file is truncated or still being written; copy it again"));
         }
-        Ok(FrameCount { n_frames, surplus })
+        Ok(FrameCount { n_frames, surplus, is_cut })
     }
 
     /// The frames of `stride` bytes, not 0, that an array of `len` bytes is cut into, which are no more
     /// than that.
     pub(crate) fn within(len: u64, stride: u64) -> Self {
-        FrameCount { n_frames: len / stride, surplus: len % stride }
+        let surplus = len % stride;
+        FrameCount { n_frames: len / stride, surplus, is_cut: surplus > 0 }
     }
 
     /// The same, but no more than `promised` frames, and what is odd about that.
     pub(crate) fn promised(self, promised: u64, stride: u64) -> (u64, Option<String>) {
-        let FrameCount { n_frames, surplus } = self;
+        let FrameCount { n_frames, surplus, .. } = self;
         if n_frames < promised {
             let warning =
                 format!("the header promises {promised} frames, but only {n_frames} are there");
@@ -88,6 +92,18 @@ impl FrameCount {
             format!("{more} bytes after the {promised} frames of the header were left out")
         });
         (promised, warning)
+    }
+
+    /// How many of the `promised` frames lack, none where the header lies: a number that is far too large
+    /// must not make a scan without end.
+    pub(crate) fn lost(self, promised: u64) -> u64 {
+        if promised / 1000 > self.n_frames { 0 } else { promised.saturating_sub(self.n_frames) }
+    }
+
+    /// The same, for formats whose headers often count frames that were never written: a file that ends in
+    /// the middle of a frame was cut.
+    pub(crate) fn lost_by_a_cut(self, promised: u64) -> u64 {
+        if self.is_cut { self.lost(promised) } else { 0 }
     }
 
     /// A word about a last frame that is not whole.
@@ -125,13 +141,15 @@ mod tests {
 
     #[test]
     fn promises_are_held_against_the_file() {
-        let count = FrameCount { n_frames: 5, surplus: 3 };
+        let count = FrameCount { n_frames: 5, surplus: 3, is_cut: true };
         let (n, warning) = count.promised(7, 10);
         assert_eq!((n, warning.is_some_and(|w| w.contains("promises 7"))), (5, true));
         let (n, warning) = count.promised(4, 10);
         assert_eq!((n, warning.is_some_and(|w| w.starts_with("13 bytes"))), (4, true));
-        let exact = FrameCount { n_frames: 5, surplus: 0 };
+        let exact = FrameCount { n_frames: 5, surplus: 0, is_cut: false };
         assert_eq!(exact.promised(5, 10), (5, None));
+        assert_eq!([0, 5, 7, 5999, 6000].map(|promised| exact.lost(promised)), [0, 0, 2, 5994, 0]);
+        assert_eq!((exact.lost_by_a_cut(7), count.lost_by_a_cut(7)), (0, 2));
     }
 
     #[test]

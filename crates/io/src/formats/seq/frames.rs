@@ -4,7 +4,8 @@
 //! allows. Where it is not, the recording was not ended in order, and the size counts. Either may
 //! include slots at the end that were allocated and never written: all zero, time stamp included.
 //! They are not frames; to take them for some would add phantoms from which the dark frame is
-//! subtracted. A file whose first frame has no time stamp has none at all, and its frames of zeros are
+//! subtracted. Where a file is cut in the middle of a frame, those that the header counts are lost, but
+//! none after a slot that was never written. A file whose first frame has no time stamp has none at all, and its frames of zeros are
 //! frames.
 
 use super::Header;
@@ -16,7 +17,8 @@ use framefold_core::Result;
 const PIECE: usize = 1 << 16;
 
 impl Header {
-    /// The number of frames among the `count` that the size of the file allows.
+    /// The number of frames among the `count` that the size of the file allows, and of those that are
+    /// lost after them.
     ///
     /// # Errors
     /// `Io`.
@@ -25,7 +27,7 @@ impl Header {
         storage: &Storage,
         count: FrameCount,
         warnings: &mut Vec<String>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, u64)> {
         let (there, counted) = (count.n_frames, u64::from(self.counted));
         let kept = if (1..=there).contains(&counted) { counted } else { there };
         if kept < there {
@@ -52,8 +54,9 @@ impl Header {
                  were left out",
                 kept - n_frames
             ));
+            return Ok((n_frames, 0));
         }
-        Ok(n_frames)
+        Ok((n_frames, count.lost_by_a_cut(counted)))
     }
 
     /// Whether all bytes of a frame and of what follows its pixels are zero. The time stamp is

@@ -170,6 +170,8 @@ impl Halves {
             ));
         }
         let n_frames = n_images.saturating_mul(per_image);
+        let counted = (top.n_frames + top.n_lost).min(bottom.n_frames + bottom.n_lost);
+        let n_lost = (counted - n_images).saturating_mul(per_image);
         let stored = top.header.stored;
         let mut metadata = bottom.header.metadata.clone();
         let mut details = bottom.header.details.clone();
@@ -233,6 +235,7 @@ impl Halves {
             fills_frames: false,
         })?;
         Dataset::try_new(Arc::new(whole), options.nav_shape.as_deref(), options.sync_offset)?
+            .with_lost_frames(n_lost)
             .with_corrections(corrections.map(Arc::new))
     }
 }
