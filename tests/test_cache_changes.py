@@ -160,6 +160,8 @@ def test_a_file_that_grows(ctx, tmp_path, runs):
 
 def test_files_that_were_just_written_are_read_again(ctx, tmp_path, runs):
     """The next write may get the same time."""
+    in_file(ctx, tmp_path)
+    settled(tmp_path / "scan.raw", -60)  # however long the runs take
     dataset = in_file(ctx, tmp_path)
     for _ in range(2):
         ctx.run_udf(dataset, ff.SumUDF(), cache=True)

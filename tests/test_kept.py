@@ -81,7 +81,7 @@ def test_files_that_change_are_not_kept(tmp_path, how):
 
 def test_files_that_have_just_changed_are_not_kept(tmp_path):
     path = tmp_path / "a.raw"
-    write(path, 1, age=0)
+    write(path, 1, age=-60)  # however long it takes until it is looked at
     data = sent(load(path))
     first = pickle.loads(data)
     assert pickle.loads(data) is not first

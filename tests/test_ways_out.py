@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -141,6 +142,14 @@ def all_files(tmp_path):
     yield "seq", tmp_path / "seq" / "a.seq", beside
 
 
+def write_for_readers(pipe, waited, over):
+    """What has waited for a writer of a pipe gets one, and reads nothing."""
+    while not over.wait(3):
+        with suppress(OSError):  # nothing waits, however long it takes
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            waited.append(pipe)
+
+
 def test_named_pipes_are_refused_and_not_waited_for(ctx, tmp_path):
     for filetype, path, names in all_files(tmp_path):
         for name in names:
@@ -149,16 +158,17 @@ def test_named_pipes_are_refused_and_not_waited_for(ctx, tmp_path):
             if place.exists():
                 shutil.move(place, kept)
             os.mkfifo(place)
-            # Who waits for a writer gets one, and reads nothing.
-            rescue = threading.Timer(3, lambda place=place: os.close(os.open(place, os.O_RDWR)))
+            waited, over = [], threading.Event()
+            rescue = threading.Thread(target=write_for_readers, args=(place, waited, over))
             rescue.start()
             try:
                 for by in ({}, {"filetype": filetype}):
                     with pytest.raises(FramefoldError, match=r"regular file|no 'zarr\.json'"):
                         total(ctx.load(by.get("filetype", "auto"), path))
-                assert rescue.is_alive(), f"{filetype}: {name} was waited for"
             finally:
-                rescue.cancel()
+                over.set()
+                rescue.join()
+            assert not waited, f"{filetype}: {name} was waited for"
             place.unlink()
             if kept.exists():
                 shutil.move(kept, place)
