@@ -146,6 +146,8 @@ def test_by_tile_by_number_and_by_signal_slice():
             container.get(tile),
             container.get_for_idx(scheme, number),
             container.get_for_sig_slice(part),
+            container.get_for_sig_slice(tile.tile_slice),
+            container.get_for_sig_slice(tile.tile_slice.discard_nav()),
             container.get_masks_for_slice(tile.tile_slice),
         ):
             np.testing.assert_array_equal(found, expected)

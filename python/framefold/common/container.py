@@ -160,7 +160,7 @@ class MaskContainer:
                 f"masks are selected by a Slice or a tile with a tile_slice, "
                 f"found {type(key).__name__}"
             )
-        return self.get_for_sig_slice(part.sig, dtype, sparse_backend, transpose, backend)
+        return self.get_for_sig_slice(part, dtype, sparse_backend, transpose, backend)
 
     def get_for_sig_slice(
         self,
@@ -170,8 +170,9 @@ class MaskContainer:
         transpose: bool = True,
         backend: str | None = None,
     ) -> Any:
-        """As :meth:`get`, for a slice of the signal axes."""
+        """As :meth:`get`, for a slice of the signal axes; navigation axes do not matter."""
         self._check_backend(backend)
+        sig_slice = sig_slice.sig
         if (self.backend if backend is None else backend) in CUPY_BACKENDS:
             return self._on_device(sig_slice, dtype, sparse_backend, transpose)
         form = self._form(sparse_backend)
@@ -197,7 +198,7 @@ class MaskContainer:
     ) -> Any:
         """As :meth:`get`, for the slice with number ``idx`` of a tiling scheme."""
         part: Slice = scheme[idx]
-        return self.get_for_sig_slice(part.sig, dtype, sparse_backend, transpose, backend)
+        return self.get_for_sig_slice(part, dtype, sparse_backend, transpose, backend)
 
     def get_masks_for_slice(
         self,
