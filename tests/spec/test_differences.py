@@ -247,7 +247,9 @@ def test_options_that_only_the_reference_needs_are_refused(ctx, tmp_path):
         ctx.load("raw", tmp_path / "scan.raw", **shape, detector_size_raw=(8, 6))
     with pytest.raises(FramefoldError, match="dest_dtype"):
         ctx.load("frms6", tmp_path / "scan.hdr", dest_dtype="float32")
-    for option in ({"tiledelay": 1}, {"base_shape": (1, 1)}, {"force_need_decode": True}):
+    assert ctx.load("memory", data=DATA, io_backend=None).shape == DATA.shape
+    tests = ({"tiledelay": 1}, {"base_shape": (1, 1)}, {"force_need_decode": True})
+    for option in (*tests, {"io_backend": "mmap"}):
         with pytest.raises(FramefoldError, match=next(iter(option))):
             ctx.load("memory", data=DATA, sig_dims=2, **option)
     with pytest.raises(TypeError, match="unexpected keyword argument 'init'"):

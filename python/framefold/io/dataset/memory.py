@@ -229,6 +229,8 @@ def _check_options(options: dict[str, Any]) -> None:
             raise UnsupportedError(
                 f"{name} serves tests of how LiberTEM cuts and decodes files; leave it out"
             )
+    if options.pop("io_backend", None) is not None:
+        raise UnsupportedError("io_backend is for files; leave it out for data in memory")
     for name in set(options) - set(_LAYOUT):
         raise ArgumentTypeError(
             f"there is no option '{name}' for data in memory; there are data, datashape, "
