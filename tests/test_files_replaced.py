@@ -97,12 +97,12 @@ def test_a_run_never_mixes_two_files(tmp_path, executor):
     write(path, 1)
     write(new, 2)
     dies = executor == "processes"
-    event = (str(path), str(new), (N_FRAMES // 4,) if dies else (0,), dies)
+    event = (str(path), str(new), (4,) if dies else (0,), dies)
     with ff.Context.make_with(executor, cpus=2) as ctx:
-        dataset = load(ctx, path)
-        # Long enough for the worker that comes in the place of one that died.
+        dataset = load(ctx, path, num_partitions=N_FRAMES)
+        # Half a minute at least, for a worker that starts late: in the place of one that died, too.
         with pytest.raises(FileChangedError, match=r"a\.raw.*another file took its place"):
-            values(ctx, dataset, event, seconds=0.01)
+            values(ctx, dataset, event, seconds=0.15)
         with pytest.raises(FileChangedError, match=r"a\.raw.*another file took its place"):
             values(ctx, dataset)
 
