@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import Future
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -42,7 +43,15 @@ from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources, Transfers
 from framefold.executor._dask.security import ClosedScheduler
 from framefold.executor._dask.settings import quiet
-from framefold.executor._dask.workers import Batch, ClusterTasks, WorkerState
+from framefold.executor._dask.work import Busy
+from framefold.executor._dask.workers import (
+    Batch,
+    ClusterTasks,
+    Participation,
+    WorkerState,
+    busy_with,
+    have_begun,
+)
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.executor.inline import InlineJobExecutor
@@ -455,6 +464,73 @@ def test_a_partition_is_blamed_if_a_dead_worker_had_no_other(batches, blamed):
     ]
     Feed._release_worker(feed, worker, blamed=True)
     assert found == blamed
+
+
+def test_changes_go_first_to_a_worker_that_takes_part():
+    first_ones = []
+
+    async def change(_data, having, _failed):
+        first_ones.append([worker.address for worker in having()])
+
+    async def send():
+        workers = {address: WorkerState(address, 1, may_share=False) for address in "abcd"}
+        for worker in workers.values():
+            worker.state = Participation.USABLE
+        workers["a"].is_late = workers["b"].is_paused = True
+        workers["d"].state = Participation.EXCLUDED
+        shipping = SimpleNamespace(change=change)
+        feed = SimpleNamespace(_workers=workers, _shipping=shipping, _changed=asyncio.Event())
+        await Feed._change(feed, b"", lambda: None)
+
+    asyncio.run(send())
+    assert first_ones == [["c", "a", "b"]]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_data_that_come_in_vain_are_released(is_gone):
+    async def send():
+        arrived, transfers = asyncio.Event(), Transfers()
+        future = Mock(spec=distributed.Future)
+
+        async def scatter(data, **_options):
+            await arrived.wait()
+            (future.key,) = data
+            return {future.key: future}
+
+        client = SimpleNamespace(scatter=scatter)
+        resources = RunResources(client, "vain", BufferPool(), transfers)
+        worker = WorkerState("tcp://somewhere", 1, may_share=False)
+        sending = asyncio.create_task(resources.scatter(b"", worker))
+        await asyncio.sleep(0)
+        if is_gone:
+            worker.set_gone()
+        else:
+            sending.cancel()
+        with pytest.raises((ConnectionError, asyncio.CancelledError)):
+            await sending
+        arrived.set()
+        await asyncio.wait(transfers._tasks)
+        await asyncio.sleep(0)
+        future.release.assert_called_once()
+
+    asyncio.run(send())
+
+
+def test_a_worker_that_takes_long_to_answer_may_have_begun(monkeypatch):
+    async def late(*_arguments, **_options):
+        await asyncio.sleep(60)
+
+    async def without_framefold(*_arguments, **_options):
+        raise ModuleNotFoundError
+
+    async def ask(answer):
+        client = SimpleNamespace(run=answer)
+        busy = await busy_with(client, "run", "tcp://somewhere", Busy.WITH_RUN)
+        return busy, await have_begun(client, [], "tcp://somewhere")
+
+    monkeypatch.setattr("framefold.executor._dask.workers.PATIENCE", 0.001)
+    assert asyncio.run(ask(late)) == (Busy.WITH_RUN, True)
+    assert asyncio.run(ask(without_framefold)) == (None, False)
 
 
 def test_batches_grow_with_the_number_of_workers():

@@ -124,7 +124,8 @@ class Feed:
                 self._handle_error(worker, None, error)
 
         def having() -> list[WorkerState]:
-            return [each for each in workers.values() if each.state in states]
+            found = [each for each in workers.values() if each.state in states]
+            return sorted(found, key=lambda each: not each.takes_part)
 
         await self._shipping.change(data, having, failed)
         sent()
@@ -250,7 +251,8 @@ class Feed:
         if any(not worker.is_paused for worker in there):
             self._had_worker_at = now
         elif there and waited:
-            asked = (busy_with(self._client, self._number, each.address) for each in there)
+            maybe = Busy.WITH_RUN  # those that do not answer, as what they do keeps Python's lock
+            asked = (busy_with(self._client, self._number, each.address, maybe) for each in there)
             # What they have begun, they bring to an end.
             if Busy.WITH_RUN not in await asyncio.gather(*asked):
                 raise messages.paused(self._names, list(self._workers.values()), patience)

@@ -90,10 +90,18 @@ class RunResources:
         """
         self._check()
         sending = self._transfers.start(self._scatter(data, worker.address))
-        await asyncio.wait({sending, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not sending.done():
-            raise ConnectionError("the worker was gone before data of the run arrived")
+        try:
+            await asyncio.wait({sending, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                raise ConnectionError("the worker was gone before data of the run arrived")
+        except BaseException:
+            sending.add_done_callback(self._came_in_vain)
+            raise
         return sending.result()
+
+    def _came_in_vain(self, sending: asyncio.Task[Future]) -> None:
+        if not sending.cancelled() and sending.exception() is None:
+            self.release(sending.result())
 
     def lend(self) -> SharedBuffer | None:
         """Memory for the results of a batch; None if there is none."""

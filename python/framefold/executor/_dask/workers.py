@@ -332,20 +332,27 @@ async def _replace(client: Client, address: str, own: LocalCluster | None) -> No
         await client.restart_workers([address], timeout=PATIENCE, raise_for_error=False)
 
 
-async def busy_with(client: Client, number: str, address: str) -> Busy | None:
-    """What a worker does, seen from a run; None if it does not say."""
-    busy: Busy | None = await _ask(client, address, dask_work.busy_with, number)
+async def busy_with(
+    client: Client, number: str, address: str, late: Busy | None = None
+) -> Busy | None:
+    """What a worker does, seen from a run; ``late`` if it takes long to say, None if it cannot."""
+    busy: Busy | None = await _ask(client, address, dask_work.busy_with, number, late=late)
     return busy
 
 
 async def have_begun(client: Client, keys: list[Any], address: str) -> bool:
-    """Whether a worker has begun any of these tasks, as far as it says."""
-    return bool(await _ask(client, address, dask_work.have_begun, keys))
+    """Whether a worker has begun any of these tasks, or may have, as it takes long to say."""
+    return bool(await _ask(client, address, dask_work.have_begun, keys, late=True))
 
 
-async def _ask(client: Client, address: str, function: Any, *arguments: Any) -> Any:
-    with suppress(Exception):  # it does not answer
-        async with asyncio.timeout(2 * PATIENCE):
-            found = await client.run(function, *arguments, workers=[address])
-            return found[address]
+async def _ask(
+    client: Client, address: str, function: Any, *arguments: Any, late: Any = None
+) -> Any:
+    with suppress(Exception):  # it is gone, or without framefold
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                found = await client.run(function, *arguments, workers=[address])
+                return found[address]
+        except TimeoutError:
+            return late
     return None
