@@ -399,6 +399,8 @@ def test_several_frames_at_each_point_of_a_movie(tmp_path, n_frames, nav, steps,
     dataset = ff.Context().open(path)
     axes = [axis for axis in dataset.axes if axis.kind == "nav"]
     assert tuple(axis.size for axis in axes) == nav
+    names = ["scan_x"] if len(nav) == 1 else ["repeat", "scan_y", "scan_x", "time"]
+    assert [axis.name for axis in axes] == names[-len(nav) :]
     assert tuple(axis.scale for axis in axes) == steps
     assert [axis.unit for axis in axes] == ["" if step == 1 else "nm" for step in steps]
     assert (~dataset.valid_mask).sum() == n_missing
@@ -406,3 +408,4 @@ def test_several_frames_at_each_point_of_a_movie(tmp_path, n_frames, nav, steps,
     # Axes of another scan are not those of the raster.
     other = ff.Context().open(path, nav_shape=(n_frames // 5, 5))
     assert [axis.scale for axis in other.axes[:2]] == [1, 1]
+    assert [axis.name for axis in other.axes[:2]] == ["scan_y", "scan_x"]
