@@ -43,7 +43,7 @@ from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources, Transfers
 from framefold.executor._dask.security import ClosedScheduler
 from framefold.executor._dask.settings import quiet
-from framefold.executor._dask.work import Busy
+from framefold.executor._dask.work import Answer, Busy, ShippedRun
 from framefold.executor._dask.workers import (
     Batch,
     ClusterTasks,
@@ -484,6 +484,25 @@ def test_changes_go_first_to_a_worker_that_takes_part():
 
     asyncio.run(send())
     assert first_ones == [["c", "a", "b"]]
+
+
+def test_an_answer_that_was_lost_says_nothing_about_its_worker():
+    answers = []
+
+    async def follow():
+        worker = WorkerState("tcp://somewhere", 1, may_share=True, has_device=True)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(ShippedRun("lost", None, None))
+        worker.batches = [batch := Batch([0], future, since=0.0)]
+        feed = SimpleNamespace(
+            _tasks=ClusterTasks(1),
+            _take_in=lambda _worker, _batch, answer: answers.append(answer),
+            _changed=asyncio.Event(),
+        )
+        await Feed._follow(feed, worker, batch, at_once=True)
+
+    asyncio.run(follow())
+    assert answers == [Answer(shares=True, has_device=True)]
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

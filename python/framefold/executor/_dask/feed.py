@@ -411,7 +411,9 @@ class Feed:
         else:
             if batch in worker.batches:
                 answer = result.answer if isinstance(result, ShippedRun) else result
-                self._take_in(worker, batch, answer or Answer())
+                # One that was lost on its way says nothing.
+                nothing = Answer(shares=worker.may_share, has_device=worker.has_device)
+                self._take_in(worker, batch, answer or nothing)
         finally:
             if batch not in worker.batches:  # otherwise `_release_worker` does it
                 self._resources.release(batch.buffer)
@@ -433,8 +435,9 @@ class Feed:
             self._tasks.fail(None, other)
         if worker.state is Participation.PREPARING:
             worker.state = Participation.USABLE
-            worker.may_share, worker.has_device = answer.shares, answer.has_device
+            worker.may_share = answer.shares
             self._was_usable = True
+        worker.has_device = answer.has_device
         worker.done_with(batch, self._clock)
         if self._ended:
             return
