@@ -73,6 +73,10 @@ def test_sync_offset_and_shapes(ctx, tmp_path, counts):
     expected = counts.reshape(30, -1).sum(axis=1).astype(np.float32)
     np.testing.assert_array_equal(sums[:28], expected[2:])
     assert np.isnan(sums[28:]).all()
+    dataset = ctx.load("raw_csr", path=path, nav_shape=(30,), sync_offset=-2)
+    roi = np.isin(np.arange(30), (1, 4, 29))
+    sums = ctx.run_udf(dataset, ff.SumSigUDF(), roi=roi)["intensity"].raw_data
+    np.testing.assert_array_equal(sums, [np.nan, expected[2], expected[27]])
     with pytest.raises(InvalidArgumentError, match="sig_shape"):
         ctx.load("raw_csr", path, sig_shape=(191,))
 

@@ -214,6 +214,15 @@ def test_fields_have_the_dtype_that_is_declared(ctx, dataset):
     assert not np.allclose(whole.magnitude.raw_data, analysis.magnitude.raw_data)
 
 
+def test_divergence_and_curl_stay_within_a_roi(ctx, dataset):
+    roi = np.ones((4, 5), bool)
+    roi[1, 2] = False  # its neighbours are selected
+    analysis = ctx.run(ctx.create_com_analysis(dataset, cy=3, cx=2), roi=roi)
+    for result in (analysis.divergence, analysis.curl):
+        assert np.isnan(result.raw_data[1, 2])
+        assert np.isfinite(result.raw_data).any()
+
+
 def test_normalized_bins_add_up_to_one():
     bins = radial_bins(8, 8, 16, 16, radius=6, n_bins=3, normalize=True, use_sparse=False)
     np.testing.assert_allclose(bins.sum(axis=(1, 2)), 1)
