@@ -93,6 +93,7 @@ def test_flattened_and_masked_slices_select_the_same_frames(data):
     part = Slice((*origin, *[0] * len(behind), 0), Shape((*extent, *behind, 3), sig_dims=1))
     frames = np.arange(np.prod(nav))
     flat = part.flatten_nav((*nav, 3))
+    assert part.flatten_nav(nav) == flat
     expected = part.get(frames.reshape(nav), nav_only=True).reshape(-1)
     assert np.array_equal(flat.get(frames, nav_only=True), expected)
 

@@ -124,15 +124,16 @@ class Slice:
         Parameters
         ----------
         containing_shape
-            The shape of the data set that the slice is a part of.
+            The shape of the data set that the slice is a part of, or of its navigation axes alone.
 
         Raises
         ------
         SliceUsageError
             If the frames do not follow each other in the flattened order.
         """
-        self._must_match(len(containing_shape), "flatten")
         nav, extent = self.nav, tuple(self.shape.nav)
+        if len(containing_shape) != len(extent):
+            self._must_match(len(containing_shape), "flatten")
         full = tuple(containing_shape)[: len(extent)]
         # Behind the first axis with several entries, all axes must be complete.
         inner = next((i for i, length in enumerate(extent) if length != 1), len(extent)) + 1
