@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from forked_scripts import forked_scripts
+from own_kernels import own_sockets
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
@@ -26,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Run the notebook of a name in a folder of its own."""
     pytest.importorskip("nbclient", reason="nbclient is needed to run notebooks")
     pytest.importorskip("ipykernel", reason="ipykernel is needed to run notebooks")
@@ -37,7 +38,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     # The kernel chooses its own backend, as it does for a user.
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    return lambda name: executed(FOLDER / name, tmp_path)
+    with own_sockets() as config:
+        yield lambda name: executed(FOLDER / name, tmp_path, config=config)
 
 
 def texts(notebook: Any) -> list[tuple[int, str]]:

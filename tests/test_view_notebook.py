@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from own_kernels import own_sockets
 from view_client import LIMIT
 
 # Importing them takes a second, which only the process that runs these tests has to spend.
@@ -31,14 +32,21 @@ FRAMES = np.arange(4 * 5 * 6 * 7, dtype=np.uint16).reshape(4, 5, 6, 7)
 def kernel():
     from jupyter_client.manager import KernelManager
 
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel()
-    client = manager.client()
-    client.start_channels()
-    client.wait_for_ready(timeout=LIMIT)
-    yield client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    with own_sockets() as config:
+        manager = KernelManager(kernel_name="python3", config=config)
+        manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=LIMIT)
+        yield client
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def config():
+    with own_sockets() as config:
+        yield config
 
 
 class Page:
@@ -137,7 +145,7 @@ def test_pictures_come_over_the_channels_of_the_kernel(kernel):
     )
 
 
-def test_notebooks_with_the_widget_run_from_top_to_bottom():
+def test_notebooks_with_the_widget_run_from_top_to_bottom(config):
     import nbclient
     import nbformat
 
@@ -146,7 +154,8 @@ def test_notebooks_with_the_widget_run_from_top_to_bottom():
         nbformat.v4.new_code_cell("widget.close()"),
     ]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    done = nbclient.NotebookClient(notebook, timeout=LIMIT, kernel_name="python3").execute()
+    options = {"timeout": LIMIT, "kernel_name": "python3", "config": config}
+    done = nbclient.NotebookClient(notebook, **options).execute()
     (output,) = done.cells[0].outputs
     assert "application/vnd.jupyter.widget-view+json" in output["data"]
     # The one module and its style are in it, and nothing is loaded from elsewhere.
@@ -155,7 +164,7 @@ def test_notebooks_with_the_widget_run_from_top_to_bottom():
     assert "render" in widget["_esm"]
 
 
-def test_exported_notebooks_run_in_a_kernel(tmp_path, monkeypatch):
+def test_exported_notebooks_run_in_a_kernel(tmp_path, monkeypatch, config):
     pytest.importorskip("matplotlib")
     # The kernel has pictures in its output, unless the environment says another place.
     monkeypatch.delenv("MPLBACKEND", raising=False)
@@ -175,6 +184,7 @@ def test_exported_notebooks_run_in_a_kernel(tmp_path, monkeypatch):
         notebook,
         timeout=LIMIT,
         kernel_name="python3",
+        config=config,
         resources={"metadata": {"path": str(tmp_path)}},
     )
     done = runner.execute()

@@ -31,7 +31,7 @@ class Watching(NotebookClient):  # type: ignore[misc]
         return super().process_message(msg, cell, cell_index)
 
 
-def executed(path: Path, folder: Path) -> tuple[Any, Counter[str]]:
+def executed(path: Path, folder: Path, **options: Any) -> tuple[Any, Counter[str]]:
     """Run a notebook in a folder; gives it with its output, and the updates of its pictures."""
     notebook = nbformat.read(path, as_version=4)
     client = Watching(
@@ -41,6 +41,7 @@ def executed(path: Path, folder: Path) -> tuple[Any, Counter[str]]:
         # What one call of print shows may come in two messages.
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
+        **options,
     )
     asyncio.run(client.async_execute())
     for cell in notebook.cells:
