@@ -82,7 +82,11 @@ pub struct Schedule<R, E> {
     /// What ends the run at once.
     failure: Option<E>,
     attempts: BTreeMap<usize, usize>,
-    /// Whether a worker died: then it has to be known what each of them is busy with.
+    /// Workers that died may have died of these, which are not finished.
+    suspects: BTreeSet<usize>,
+    /// Whether a worker died.
+    lost: bool,
+    /// Whether it has to be known what each worker is busy with, up to the end.
     careful: bool,
     closed: bool,
     /// Whether the window kept a partition back, since workers were last woken.
@@ -123,6 +127,8 @@ impl<R, E> Schedule<R, E> {
             failed: BTreeMap::new(),
             failure: None,
             attempts: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            lost: false,
             careful: false,
             closed: false,
             waits: false,
@@ -319,9 +325,10 @@ impl<R, E> Schedule<R, E> {
         self.seconds
     }
 
-    /// Whether a worker died: from then on, each should have one partition at a time.
+    /// Whether each worker should have one partition at a time: until those are finished that a
+    /// worker may have died of; once another one died after that, up to the end.
     pub fn is_careful(&self) -> bool {
-        self.careful
+        self.careful || !self.suspects.is_empty()
     }
 
     // What hosts report.
@@ -349,6 +356,7 @@ impl<R, E> Schedule<R, E> {
         let bytes = bytes.saturating_add(self.pieces.get(&index).map_or(0, |pieces| pieces.bytes));
         self.largest = self.largest.max(Some(bytes));
         self.beside.finished(index, seconds);
+        self.suspects.remove(&index);
         self.seconds = Some(self.seconds.map_or(seconds, |known| 0.7 * known + 0.3 * seconds));
         if !self.is_open(index) {
             return Some(result);
@@ -416,7 +424,10 @@ impl<R, E> Schedule<R, E> {
     /// Returns on how many workers it was certainly tried: after [`ATTEMPTS`], it is not repeated,
     /// and the host reports it as failed.
     pub fn lost(&mut self, index: usize, blamed: bool) -> usize {
-        self.careful = true;
+        // All that are lost with those under suspicion are under it, too.
+        self.careful |= self.lost && self.suspects.is_empty();
+        self.lost = true;
+        self.suspects.insert(index);
         let attempts = self.attempts.entry(index).or_default();
         *attempts += usize::from(blamed);
         let attempts = *attempts;

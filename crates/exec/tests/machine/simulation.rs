@@ -494,6 +494,24 @@ fn pieces_are_merged_as_soon_as_it_is_their_turn() {
 }
 
 #[test]
+fn workers_get_one_at_a_time_until_those_are_done_that_one_may_have_died_of() {
+    let mut schedule = Schedule::<(), ()>::new(0..9, 9);
+    assert_eq!(schedule.take_some(6).len(), 6);
+    assert_eq!((schedule.lost(1, false), schedule.lost(2, false)), (0, 0));
+    schedule.finished(0, (), 1, 1.0);
+    schedule.finished(2, (), 1, 1.0);
+    assert!(schedule.is_careful());
+    assert_eq!(schedule.lost(3, false), 0, "another one died meanwhile");
+    schedule.finished(1, (), 1, 1.0);
+    assert!(schedule.is_careful());
+    schedule.finished(3, (), 1, 1.0);
+    assert!(!schedule.is_careful());
+    assert_eq!(schedule.lost(4, false), 0);
+    schedule.finished(4, (), 1, 1.0);
+    assert!(schedule.is_careful(), "they die now and then");
+}
+
+#[test]
 fn what_has_not_arrived_is_kept_back() {
     let mut schedule = Schedule::<(), ()>::new(0..3, 2);
     assert_eq!(schedule.take_some(2), [0, 1]);
