@@ -367,6 +367,9 @@ def test_frames_of_tvips_that_are_lost_or_there_twice(ctx, tmp_path):
             path.write_bytes(content)
         with pytest.raises(BadFileError, match=r"scan_001\.tvips.* frame 4, as it is numbered"):
             ctx.load("tvips", paths[0], sync_offset=0)
+    paths[2].write_bytes(first)
+    with pytest.raises(BadFileError, match=r"scan_002\.tvips.* first file of another series"):
+        ctx.load("tvips", paths[0], sync_offset=0)
     # Numbers that begin anew say nothing.
     for path in paths[1:]:
         path.write_bytes(first[256:])

@@ -199,7 +199,8 @@ impl Info {
         if steps == [ScanStepX, ScanStepY] && self.frames_per_point() > 1 {
             // The last axis is that of the frames of a position.
             let repeats = scan.is_some_and(|scan| scan.shape.len() > 3);
-            let names = if repeats { "repeat, scan_y, scan_x, time" } else { "scan_y, scan_x, time" };
+            let names =
+                if repeats { "repeat, scan_y, scan_x, time" } else { "scan_y, scan_x, time" };
             facts.text(Quantity::ScanAxes, Some(names).filter(|_| has_axes));
             for (from_last, size) in (1..).zip(sizes) {
                 let size = size.filter(|size| size.is_finite() && *size > 0.0);

@@ -82,24 +82,25 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     };
     let mut warnings = Vec::new();
     let first = Storage::open(first_path, Backend::Buffered)?;
-    let mut bytes = vec![0; usize::try_from(first.len().min(header::LEN)).unwrap_or(0)];
-    first.read_at(0, &mut bytes)?;
-    let header = Header::parse(&bytes)
-        .and_then(|header| match first.len() {
-            len if len < header::LEN => Err(format!("the file has {len} bytes")),
-            _ => Ok(header),
-        })
-        .map_err(|problem| {
-            Error::bad_file(format!("this is not the first file of a TVIPS series: {problem}"))
-                .with_path(first_path)
-                .with_offset(0)
-                .with_hint("the header is in the file whose name ends with '_000'")
-        })?;
+    let header = header_of(&first)?.map_err(|problem| {
+        Error::bad_file(format!("this is not the first file of a TVIPS series: {problem}"))
+            .with_path(first_path)
+            .with_offset(0)
+            .with_hint("the header is in the file whose name ends with '_000'")
+    })?;
     let mut files: Vec<File> = Vec::new();
     let mut next_number = None;
     let mut cut = false;
     for (index, (number, path)) in members.iter().enumerate() {
         let storage = Storage::open(path, options.backend)?;
+        if index > 0 && header_of(&storage)?.is_ok() {
+            return Err(Error::bad_file(
+                "this is the first file of another series: it has a header",
+            )
+            .with_path(path)
+            .with_offset(0)
+            .with_hint("give it a name of its own, and open it by itself"));
+        }
         let first_record = if index == 0 { header::LEN } else { 0 };
         let body = storage.len().saturating_sub(first_record);
         let (n_frames, surplus) = (body / header.record_len(), body % header.record_len());
@@ -172,6 +173,16 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
         .with_hint("the file is truncated; copy it again"));
     }
     Ok(FileSet { header, files, warnings })
+}
+
+/// The header at the start of a file, or why it is none.
+fn header_of(storage: &Storage) -> Result<std::result::Result<Header, String>> {
+    let mut bytes = vec![0; usize::try_from(storage.len().min(header::LEN)).unwrap_or(0)];
+    storage.read_at(0, &mut bytes)?;
+    Ok(Header::parse(&bytes).and_then(|header| match storage.len() {
+        len if len < header::LEN => Err(format!("the file has {len} bytes")),
+        _ => Ok(header),
+    }))
 }
 
 /// The number of the first frame of a file, as its header has it.
