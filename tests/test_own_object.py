@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
-import itertools
 import os
 import pickle
 import threading
@@ -96,13 +95,16 @@ class Extremes(UDF):
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
 def test_buffers_keep_their_names_in_whatever_order(executor):
-    main, calls = os.getpid(), itertools.count()
+    main, calls = os.getpid(), [0]
 
     class OfASet(Extremes):
         order = property(lambda self: ("low", "high") if os.getpid() == main else ("high", "low"))
 
     class Alternating(Extremes):
-        order = property(lambda self: ("low", "high") if next(calls) % 2 else ("high", "low"))
+        @property
+        def order(self):
+            calls[0] += 1
+            return ("low", "high") if calls[0] % 2 else ("high", "low")
 
     udf = Extremes()
     udf.order = ("high", "low")
