@@ -192,11 +192,12 @@ class Writing(FrameSums):
 
 
 class Learns(FrameSums):
-    """Right: the main side has one object, and alone writes into the array."""
-
     def get_results(self):
-        self.params.room[:] = self.results.image
+        self.params.room[:] = self.results.image  # on the main side, which has one object
         return {}
+
+    def get_method(self):
+        return "frame" if self.meta.dataset_shape.sig.size else "tile"
 
 
 class Scaled(FrameSums):

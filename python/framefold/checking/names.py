@@ -32,7 +32,7 @@ def uncalled(sample: Sample) -> Iterator[Finding]:
     """Each method is called."""
     if sample.is_native:
         return
-    udf, cls = sample.udf, type(sample.udf)
+    udf, cls = sample.planned(), type(sample.udf)
     for message in uncalled_methods(udf, processing_method(udf)):
         yield Finding("uncalled", True, message)
     own = [each for each in cls.__mro__ if not each.__module__.startswith("framefold.")]

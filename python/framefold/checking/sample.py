@@ -20,6 +20,7 @@ from framefold.io.dataset.memory import MemoryDataSet
 from framefold.udf.base import UDF
 from framefold.udf.data import PARAMETERS, UDFData
 from framefold.udf.engine.native import native_udf
+from framefold.udf.meta import UDFMeta
 
 #: The most that a sample takes of memory, unless two frames take more.
 SAMPLE_BYTES = 256 << 20
@@ -62,6 +63,7 @@ class Sample:
         #: Whether the engine computes the results.
         self.is_native = native_udf(udf, dataset) is not None
         self.runs = 0
+        self._meta: UDFMeta | None = None
         self._contexts: dict[ExecutorName, Context] = {}
 
     def run(
@@ -97,10 +99,20 @@ class Sample:
         # The object that was passed stays as it is.
         own = copy.copy(self.udf if udf is None else udf)
         self.runs += 1
-        found = self._context(executor).run_udf(dataset=dataset, udf=own, roi=roi)
+        try:
+            found = self._context(executor).run_udf(dataset=dataset, udf=own, roi=roi)
+        finally:
+            self._meta = vars(own).get("meta")
         return {
             name: Result(buffer.kind, np.array(buffer.raw_data)) for name, buffer in found.items()
         }
+
+    def planned(self) -> UDF:
+        """The UDF as the latest run had it: what processes the data may depend on ``meta``."""
+        own = copy.copy(self.udf)
+        if self._meta is not None:
+            own.meta = self._meta
+        return own
 
     def _context(self, executor: ExecutorName) -> Context:
         if executor not in self._contexts:

@@ -43,10 +43,11 @@ def first_run(sample: Sample) -> tuple[Results, list[Finding]]:
 
     A later run may write what is there already.
     """
-    if sample.is_native or _is_compiled(sample.udf):
+    udf, cls = copy.copy(sample.udf), type(sample.udf)
+    marked = [options_of(getattr(cls, name, None)) for name in PROCESS_METHODS.values()]
+    if sample.is_native or (any(marked) and numba_is_installed()):
         # Compiled, they are read-only.
         return sample.run(), []
-    udf, cls = copy.copy(sample.udf), type(sample.udf)
     parameters = dict(udf.params.items())
     before = {key: _content(value) for key, value in parameters.items()}
     written: set[str] = set()
@@ -95,7 +96,7 @@ def watched_run(sample: Sample) -> tuple[list[Finding], str]:
     """Run once more; gives what was seen, and a line about the time."""
     if sample.is_native:
         return [], "native kernel: nothing of a run is in Python"
-    is_compiled, notes = _is_compiled(sample.udf), _Notes()
+    is_compiled, notes = _is_compiled(sample.planned()), _Notes()
     udf = copy.copy(sample.udf)
     # Compiled, it can neither set attributes nor write into frames: either would not compile.
     udf.__class__ = _watching(type(udf), notes, () if is_compiled else PROCESS_METHODS.values())
