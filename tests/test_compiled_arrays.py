@@ -376,6 +376,26 @@ def test_python_numbers_of_elements(ctx, line):
     both(ctx, DATA, one_of(ARITHMETIC), params=lambda: arithmetic(line))
 
 
+def test_sums_of_many_numbers_of_single_precision(ctx):
+    class Sums(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, many, gaps = self.results.x, self.params.many, self.params.gaps
+            x[0] = many.sum() + np.sum(many, 0) + np.sum(many[::4], dtype=np.float32)
+            x[1] = many.mean() + np.average(many)
+            x[2] = many.std() + np.var(many)
+            x[3] = np.nansum(gaps)
+            x[4] = np.average(many, weights=many)
+            turned = many * np.complex64(1j)
+            x[5] = turned.sum().imag + np.var(turned)
+            x[6] = many.reshape(2, 2**9, -1).sum(axis=(1, 2))[1]
+
+    many = np.full(2**18, 1001, "float32")  # of which NumPy's pairwise sums are exact
+    gaps = many.copy()
+    gaps[::2] = np.nan
+    both(ctx, DATA[:1, :1], Sums, params=lambda: {"many": many, "gaps": gaps})
+
+
 def test_clip_of_integers_with_other_bounds(ctx):
     class Clipped(One):
         @ff.compiled

@@ -57,25 +57,25 @@ def array_of(found: Any) -> Any:
     return found if isinstance(found, nt.Array) else None
 
 
-def _dtype(found: Any) -> Any:
+def dtype_of(found: Any) -> Any:
     """The type of a number, or of the elements of an array."""
     return getattr(array_of(found), "dtype", nt.unliteral(found))
 
 
 def is_float(found: Any) -> bool:
     """Whether it is a floating-point number, or an array of them."""
-    return isinstance(_dtype(found), nt.Float)
+    return isinstance(dtype_of(found), nt.Float)
 
 
 def _is_signed(found: Any) -> bool:
     """Whether it is a signed integer, or an array of them."""
-    dtype = _dtype(found)
+    dtype = dtype_of(found)
     return isinstance(dtype, nt.Integer) and bool(dtype.signed)
 
 
 def _is_short(found: Any) -> bool:
     """Whether it is an integer that ``float32`` can hold, or an array of them."""
-    dtype = _dtype(found)
+    dtype = dtype_of(found)
     return dtype == nt.boolean or (isinstance(dtype, nt.Integer) and dtype.bitwidth <= 16)
 
 
@@ -84,7 +84,7 @@ def _is_long(found: Any) -> bool:
 
     A number of ``int64`` may be one of Python's, which is computed with in the other's type.
     """
-    dtype = _dtype(found)
+    dtype = dtype_of(found)
     if not isinstance(dtype, nt.Integer) or not (array_of(found) or dtype != nt.int64):
         return False
     return bool(dtype.bitwidth > 16)
@@ -92,7 +92,7 @@ def _is_long(found: Any) -> bool:
 
 def _is_single(found: Any) -> bool:
     """Whether it is ``float32`` or ``complex64``, or an array of them."""
-    return _dtype(found) in (nt.float32, nt.complex64)
+    return dtype_of(found) in (nt.float32, nt.complex64)
 
 
 def _is_item(found: Any) -> bool:
@@ -179,7 +179,7 @@ class Arithmetic(KeepReadOnly):
             return self._called_as(value, called, named, new)
         if called is np.kron and made is None and any(map(array_of, kinds[:2])):
             # Numba's is of the dtype of the first.
-            first, second = (as_dtype(_dtype(kind)) for kind in kinds[:2])
+            first, second = (as_dtype(dtype_of(kind)) for kind in kinds[:2])
             both = np.promote_types(first, second)
             if both != first:
                 named = self._given(state, value, PRODUCTS[called], new)
@@ -207,7 +207,7 @@ class Arithmetic(KeepReadOnly):
         Numba takes the upper half of them for numbers below 0.
         """
         called, kinds = self._call(state, statement)
-        dtype = _dtype(kinds[0]) if called is np.sign else None
+        dtype = dtype_of(kinds[0]) if called is np.sign else None
         if not isinstance(dtype, nt.Integer) or dtype.signed:
             return made
         value, loc = statement.value, statement.loc
@@ -252,7 +252,7 @@ class Arithmetic(KeepReadOnly):
             return None
         if single[0]:
             return ir.Expr.binop(operator.mul, new(value), new(ir.Const(1.0, loc)), loc)
-        dtype = _dtype(kinds[0])
+        dtype = dtype_of(kinds[0])
         if isinstance(dtype, nt.Integer) and dtype.bitwidth < 64:
             return ir.Expr.call(new(ir.Global("int64", np.int64, loc)), (new(value),), (), loc)
         return None

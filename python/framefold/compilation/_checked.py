@@ -6,7 +6,8 @@ any length, and ``np.take`` and the like any index along an axis; its ``np.media
 the numbers, and its ``np.isclose`` of arrays writes behind its result, and of unsigned numbers has
 differences that wrap; its ``np.floor_divide`` rounds before it rounds down, its ``np.clip`` of
 integers rounds bounds, and with arrays as bounds writes behind its result; quotients of arrays of
-short integers are ``float32``. This module imports Numba.
+short integers are ``float32``, and sums of many numbers are rounded to it one by one. This module
+imports Numba.
 """
 
 from __future__ import annotations
@@ -26,17 +27,23 @@ from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, mak
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
-from framefold.compilation._arithmetic import array_of, in_double, is_float
+from framefold.compilation._arithmetic import array_of, dtype_of, in_double, is_float
 from framefold.compilation._instead import (
     NAMES,
     OUTSIDE,
     REPLACED,
     WITH_OUTPUT,
+    deviation_of,
     floats,
     floor_quotient,
     inside,
+    mean_of,
     nan_if_any,
     square,
+    total_of,
+    total_of_numbers,
+    totals_of,
+    variance_of,
 )
 from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation._order import InOrder
@@ -234,6 +241,17 @@ BY_OUTPUT = {
 }
 #: Methods that are such functions.
 METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
+#: What adds up many numbers, each sum of which Numba rounds to single precision.
+OF_MANY = {
+    np.sum: total_of,
+    np.mean: mean_of,
+    np.var: variance_of,
+    np.std: deviation_of,
+    np.nansum: total_of_numbers,
+}
+METHODS |= {(nt.Array, each.__name__): each for each in (np.sum, np.mean, np.var, np.std)}
+#: Types of single precision, and what to call for them and for those of double precision.
+SINGLE = {nt.float32: (np.float32, np.float64), nt.complex64: (np.complex64, np.complex128)}
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -316,6 +334,7 @@ class CheckArrays(InOrder):
             made = self._python_number(state, statement, new)
             made = made or self._copy_of_integers(state, statement, new)
             made = made or self._median(state, statement, new)
+            made = made or self._of_many(state, statement, new)
             made = made or self._solve(state, statement, new)
             made = made or self._clip(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
@@ -335,6 +354,25 @@ class CheckArrays(InOrder):
         array = self._given(state, value, ("a",), new)["a"]
         check = new(ir.Global("nan_if_any", nan_if_any, loc))
         return ir.Expr.call(check, (array, new(value)), (), loc)
+
+    def _of_many(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call for sums and the like in single precision."""
+        value, loc = statement.value, statement.loc
+        called, kinds = self._call(state, statement)
+        called = METHODS.get(called, called)
+        array = array_of(kinds[0]) if called in OF_MANY else None
+        if array is None:
+            return None
+        returned = state.calltypes[value].return_type
+        found = array.dtype if called in (np.var, np.std) else dtype_of(returned)
+        if found not in SINGLE:
+            return None
+        given = self._given(state, value, ("a", "axis", "dtype"), new)
+        axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
+        types = [new(ir.Global(each.__name__, each, loc)) for each in SINGLE[found]]
+        function = totals_of if array_of(returned) else OF_MANY[called]
+        name = new(ir.Global(function.__name__, function, loc))
+        return ir.Expr.call(name, (given["a"], axis, *types), (), loc)
 
     def _solve(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to call for ``np.linalg.solve``, which takes a matrix of any shape."""

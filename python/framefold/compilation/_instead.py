@@ -13,11 +13,16 @@ import numpy as np
 from framefold.compilation._lowering import ONLY_LINKED
 from framefold.compilation.marks import compiled
 
+#: Gives an array for each element.
+elements_of: Any = np.nditer
+
 OUTSIDE = "index is out of bounds"
 NOT_SQUARE = "np.linalg.solve needs a square matrix"
 NOT_FINITE = "NaN is no integer"
 TOO_LARGE = "the number is infinite, or beyond integers of 64 bits"
 BELOW_0 = "np.bincount counts integers from 0 on; one is below 0"
+AXIS = "np.average takes no axis in compiled code: write a loop over the rows"
+ZERO = "the weights of np.average add up to 0"
 WEIGHTS = "np.average needs a weight for each element: the shapes of both differ"
 
 
@@ -87,6 +92,56 @@ def floats(array: Any) -> Any:
     return array * 1.0
 
 
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def total_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """A sum of numbers of single precision, which is rounded once."""
+    return single(np.sum(array, axis, double))
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def totals_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """Sums of them along axes."""
+    return np.sum(array, axis, double).astype(single)
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def mean_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """Their mean."""
+    if array.size == 0:
+        return np.mean(array)
+    return single(np.sum(array, axis, double) / array.size)
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def variance_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """Their variance, which Numba has in double precision."""
+    if array.size == 0:
+        return np.var(array)
+    mean = np.sum(array, axis, double) / array.size
+    total = 0.0
+    for each in elements_of(array):
+        off = each.item() - mean
+        total += (off * np.conj(off)).real
+    return total / array.size
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def deviation_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """Their standard deviation."""
+    return variance_of(array, axis, single, double) ** 0.5
+
+
+@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+def total_of_numbers(array: Any, axis: Any, single: Any, double: Any) -> Any:
+    """The sum of those that are not NaN."""
+    total = double(0)
+    for each in elements_of(array):
+        number = each.item()
+        if not np.isnan(number):
+            total += number
+    return single(total)
+
+
 @compiled
 def _outer(a: Any, b: Any, out: Any) -> Any:
     return np.multiply(np.ravel(a)[:, None], np.ravel(b), out)
@@ -125,11 +180,19 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     return np.bincount(numbers, weights, minlength)
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@compiled
 def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
-    if axis is None and weights is not None and np.shape(a) != np.shape(weights):
+    if axis is not None:
+        raise TypeError(AXIS)
+    if weights is None:
+        return np.mean(np.asarray(a))
+    numbers, by = np.asarray(a), np.asarray(weights)
+    if numbers.shape != by.shape:
         raise TypeError(WEIGHTS)
-    return np.average(a, axis, weights)
+    total = np.sum(by)
+    if total == 0:
+        raise ZeroDivisionError(ZERO)
+    return np.sum(np.multiply(numbers, by)) / total
 
 
 @numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
