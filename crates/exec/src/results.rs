@@ -70,6 +70,12 @@ impl Results {
             return Err(Error::bug(format!("there is no UDF {udf} in the plan")));
         }
         let mut results = Results::of_udfs(plan, udf..udf + 1)?;
+        let (n_states, n_bands) = (state.len(), results.plan.bands.len());
+        if n_states != n_bands && (merged, n_states) != (0, 0) {
+            return Err(Error::bug(format!(
+                "what was merged is of {n_states} bands, and the plan has {n_bands}"
+            )));
+        }
         let before = Partition { index: 0, frames: 0..0 };
         let name = &results.plan.udfs[udf].name;
         for (merger, partials) in results.mergers.iter_mut().flatten().zip(state) {
@@ -159,11 +165,16 @@ impl Results {
         let left = self.piece_end.unwrap_or(partition.frames.start)..partition.frames.end;
         let frames = partial.frames.unwrap_or(left.clone());
         let is_last = frames.end == left.end;
-        let is_next =
-            frames.start == left.start && (frames.start..left.end).contains(&(frames.end - 1));
+        let is_next = frames.start == left.start && !frames.is_empty() && frames.end <= left.end;
         if !is_next || !(is_last || self.plan.is_framewise()) {
             return Err(Error::bug(format!(
                 "frames {frames:?} of partition {index} were to be merged, of which {left:?} are left"
+            )));
+        }
+        let (n_partials, n_udfs) = (partial.partials.len(), self.udfs.len());
+        if n_partials != n_udfs {
+            return Err(Error::bug(format!(
+                "partition {index} has {n_partials} partial results for {n_udfs} functions"
             )));
         }
         let (piece_end, piece) = (frames.end, Partition { index: partition.index, frames });

@@ -337,6 +337,35 @@ fn partitions_can_be_repeated_and_merged_by_hand() {
 }
 
 #[test]
+fn partial_results_that_are_not_those_of_a_partition_are_refused() {
+    let plan = plan_of(Troubled::new(Trouble::None, &[]), 2);
+    let mut worker = Worker::try_new(&plan).unwrap();
+    type Change = fn(&mut PartialResult);
+    let changes: [(Change, &str); 5] = [
+        (
+            |partial| drop(partial.partials.pop()),
+            "partition 0 has 1 partial results for 2 functions",
+        ),
+        (|partial| partial.partials.push(Partial::new()), "partition 0 has 3 partial results"),
+        (|partial| partial.frames = Some(0..0), "frames 0..0 of partition 0 were to be merged"),
+        (|partial| partial.frames = Some(0..usize::MAX), "frames 0..18446744073709551615 of"),
+        (|partial| partial.partition = 1, "partition 1 was to be merged after 0 others"),
+    ];
+    for (change, words) in changes {
+        let mut results = Results::try_new(plan.clone()).unwrap();
+        let mut partial = worker.run_partition(0, &mut || Ok(())).unwrap();
+        change(&mut partial);
+        let error = results.merge(partial).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Bug);
+        assert!(error.message().starts_with(words), "{error}");
+        results.merge(worker.run_partition(0, &mut || Ok(())).unwrap()).unwrap();
+    }
+    assert!(Results::of_udf(plan.clone(), 0, 0, vec![]).is_ok());
+    let error = Results::of_udf(plan.clone(), 0, 1, vec![]).err().unwrap();
+    assert_eq!(error.message(), "what was merged is of 0 bands, and the plan has 1");
+}
+
+#[test]
 fn partitions_are_processed_once_more_where_a_udf_asks_for_it() {
     let troubled = |trouble| Arc::new(Troubled::new(trouble, &[7]));
     for executor in executors() {

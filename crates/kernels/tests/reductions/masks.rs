@@ -101,6 +101,11 @@ fn what_a_sparse_mask_does_not_store_does_not_matter() {
         assert!(Masks::try_new_sparse(&[3], &starts, &pixels, values()).is_err());
     }
     assert!(Masks::try_new_sparse(&[3], &[0], &[], NativeArray::zeros(DType::F32, &[0])).is_err());
+    for (shape, ends) in [([8, usize::MAX], 2), ([3, 1], usize::MAX)] {
+        let values = NativeArray::zeros(DType::C64, &[2]);
+        let masks = Masks::try_new_sparse(&shape, &[0, ends], &[0, 2], values);
+        assert_eq!(masks.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::entries::ByPixel;
 use super::sparse::SparseColumns;
-use framefold_core::{DType, Error, F16, NativeArray, Result, TypedVec, memory};
+use framefold_core::{DType, Error, F16, NativeArray, Result, TypedVec, checked_product, memory};
 use std::sync::OnceLock;
 
 /// The masks' values. Single precision is kept where nothing is lost by it.
@@ -71,6 +71,10 @@ impl MaskStack {
         if n_masks == 0 || sig_shape.is_empty() {
             return Err(Error::invalid("the stack of masks is empty"));
         }
+        let n_pixels = checked_product(sig_shape).and_then(|n| usize::try_from(n).ok());
+        let n_pixels = n_pixels.ok_or_else(|| {
+            Error::invalid(format!("masks of shape {sig_shape:?} have too many pixels"))
+        })?;
         let dtype = masks.dtype();
         let values = values(masks.into_values())?;
         let are_finite = values.are_finite();
@@ -78,10 +82,9 @@ impl MaskStack {
             Values::Single(v) => memory::collected(v.into_iter().map(f64::from))?,
             Values::Double(v) => v,
         };
-        let n_pixels = sig_shape.iter().product();
         let columns = if dtype.is_complex() {
             // The imaginary parts follow, at the same pixels.
-            let shifted = starts.iter().skip(1).map(|start| start + pixels.len());
+            let shifted = starts.iter().skip(1).map(|start| start.saturating_add(pixels.len()));
             let starts: Vec<usize> = starts.iter().copied().chain(shifted).collect();
             let mut twice = memory::with_room(pixels.len().saturating_mul(2))?;
             twice.extend_from_slice(pixels);
