@@ -17,6 +17,7 @@ import pytest
 import uncompiled  # noqa: F401 - before anything imports what it keeps from being compiled
 from command_line import command as command
 from hypothesis import HealthCheck, settings
+from long_runs import IS_LONG
 from own_environment import own_environment
 from shared_contexts import close_shared
 
@@ -33,8 +34,11 @@ pytest.register_assert_rewrite(
 )
 
 
-# How long an example takes, or making one, says how busy a machine is, and no more.
-_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes, or making one, says how busy a machine is, and no more. Examples are
+# other ones each time in long runs alone: elsewhere, what fails has changed.
+_PATIENT = settings(
+    deadline=None, derandomize=not IS_LONG, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("patient", _PATIENT)
 settings.load_profile("patient")
 
