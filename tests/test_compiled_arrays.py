@@ -322,6 +322,9 @@ SINGLE = (
     "f = np.ones(3, 'f4'); i = np.arange(3) + 2**24; x[:3] = np.cross(i, f)",
     "x[:6] = np.kron(frame[0, :2].astype(np.uint8), self.params.q[:3])",
     "f = frame[0].astype('f4') / np.float32(3); x[:] = np.kron(2, f) + np.kron(frame[1], 0.5)",
+    "u = (frame[0] % 2 * 200 + 9).astype('u1'); x[:2] = np.average(u, weights=u), np.mean(u > 9)",
+    "u = (frame[1] * 9999).astype('u2'); f = frame[0].astype('f4') / np.float32(3); "
+    "x[0] = np.average(u, weights=u[::-1]); x[1] = np.average(u, weights=f)",
     "f = frame.astype(np.float32) / np.float32(3); x[:6] = np.trapezoid(f, x=np.arange(7) ** 2)",
 )
 PYTHON_NUMBERS = (
@@ -394,6 +397,26 @@ def test_sums_of_many_numbers_of_single_precision(ctx):
     gaps = many.copy()
     gaps[::2] = np.nan
     both(ctx, DATA[:1, :1], Sums, params=lambda: {"many": many, "gaps": gaps})
+
+
+def test_fastmath_is_of_the_function_alone(ctx):
+    """Both call the same, in an order in which the first one decides what is compiled."""
+
+    class Fast(One):
+        @ff.compiled(fastmath=True)
+        def process_frame(self, frame):
+            self.results.x[0] = np.nansum(self.params.gaps) + np.median(self.params.gaps)
+
+    class Precise(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, gaps = self.results.x, self.params.gaps
+            x[0] = np.nansum(gaps)
+            x[1] = np.median(gaps)
+
+    gaps = np.array([[[1, np.nan, 2]]], "complex64").real  # of strides that no other test has
+    ctx.run_udf(ctx.load("memory", data=DATA, sig_dims=2), Fast(gaps=gaps))
+    both(ctx, DATA[:1, :1], Precise, params=lambda: {"gaps": gaps})
 
 
 def test_clip_of_integers_with_other_bounds(ctx):

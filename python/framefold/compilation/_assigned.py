@@ -15,13 +15,13 @@ from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import register_pass
 from numba.core.untyped_passes import ReconstructSSA
 
-from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._lowering import HELPER
 from framefold.compilation._readonly import put
 
 UNASSIGNED = "a name has no value yet: give it one before the loop, or in all branches"
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def assigned(yes: Any) -> None:
     """Refuse what has not been assigned."""
     if not yes:

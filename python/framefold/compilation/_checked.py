@@ -33,21 +33,16 @@ from framefold.compilation._instead import (
     OUTSIDE,
     REPLACED,
     WITH_OUTPUT,
-    deviation_of,
     floats,
     floor_quotient,
     inside,
-    mean_of,
     nan_if_any,
     square,
-    total_of,
-    total_of_numbers,
-    totals_of,
-    variance_of,
 )
-from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._lowering import HELPER
 from framefold.compilation._order import InOrder
 from framefold.compilation._readonly import definition
+from framefold.compilation._sums import OF_MANY, SINGLE, function_for
 
 nt: Any = numba.types
 
@@ -133,19 +128,19 @@ shared: Any = intrinsic(_shared)
 overlap: Any = intrinsic(_overlaps)
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def apart(target: Any, operand: Any) -> Any:
     """An operand, or a copy of it where it may change while it is used, as in NumPy."""
     return operand.copy() if overlap(target, operand) else operand
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def separate(target: Any, operand: Any) -> Any:
     """The same for what computes an element of those at other places, too."""
     return operand.copy() if shared(target, operand) else operand
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def kept(target: Any, operand: Any) -> Any:
     """An operand that is read-only: those that overlap are rare, and a copy needs an allocator."""
     if overlap(target, operand):
@@ -241,17 +236,7 @@ BY_OUTPUT = {
 }
 #: Methods that are such functions.
 METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
-#: What adds up many numbers, each sum of which Numba rounds to single precision.
-OF_MANY = {
-    np.sum: total_of,
-    np.mean: mean_of,
-    np.var: variance_of,
-    np.std: deviation_of,
-    np.nansum: total_of_numbers,
-}
 METHODS |= {(nt.Array, each.__name__): each for each in (np.sum, np.mean, np.var, np.std)}
-#: Types of single precision, and what to call for them and for those of double precision.
-SINGLE = {nt.float32: (np.float32, np.float64), nt.complex64: (np.complex64, np.complex128)}
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -370,7 +355,8 @@ class CheckArrays(InOrder):
         given = self._given(state, value, ("a", "axis", "dtype"), new)
         axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
         types = [new(ir.Global(each.__name__, each, loc)) for each in SINGLE[found]]
-        function = totals_of if array_of(returned) else OF_MANY[called]
+        along_axes, fastmath = array_of(returned) is not None, bool(state.flags.fastmath)
+        function = function_for(called, along_axes=along_axes, fastmath=fastmath)
         name = new(ir.Global(function.__name__, function, loc))
         return ir.Expr.call(name, (given["a"], axis, *types), (), loc)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.extending import overload
 
-from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._lowering import HELPER
 from framefold.compilation.marks import compiled
 
-#: Gives an array for each element.
-elements_of: Any = np.nditer
+nt: Any = numba.types
 
 OUTSIDE = "index is out of bounds"
 NOT_SQUARE = "np.linalg.solve needs a square matrix"
@@ -26,7 +26,7 @@ ZERO = "the weights of np.average add up to 0"
 WEIGHTS = "np.average needs a weight for each element: the shapes of both differ"
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def inside(array: Any, axis: Any, indices: Any) -> Any:
     """Indices along an axis, or of all elements, which have to be within it."""
     found = np.asarray(array)
@@ -37,7 +37,7 @@ def inside(array: Any, axis: Any, indices: Any) -> Any:
     return indices
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def square(matrix: Any) -> Any:
     """A matrix, which has to have as many rows as columns."""
     if matrix.shape[0] != matrix.shape[1]:
@@ -45,37 +45,37 @@ def square(matrix: Any) -> Any:
     return matrix
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def nan_if_any(array: Any, median: Any) -> Any:
     """A median, which is NaN where an element is."""
     return median * np.nan if np.isnan(array).any() else median
 
 
-@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
 def floor_quotient(a: Any, b: Any) -> Any:
     """A quotient that is rounded down by its remainder: 1.0 by 0.1 is 9."""
     return a // b
 
 
-@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
 def both_quotients(a: Any, b: Any) -> Any:
     """The same, and its remainder."""
     return a // b, np.remainder(a, b)
 
 
-@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
 def remainder_of_integers(a: Any, b: Any) -> Any:
     """A remainder, also of the smallest integer by -1."""
     return a % b
 
 
-@numba.njit(error_model="numpy", **ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
 def both_of_integers(a: Any, b: Any) -> Any:
     """A quotient that is rounded down, and its remainder."""
     return a // b, a % b
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def finite(number: Any) -> Any:
     """A floating-point number that an integer can be made of."""
     # One comparison decides for nearly all numbers; it is false for NaN, too.
@@ -86,60 +86,21 @@ def finite(number: Any) -> Any:
     return number
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def floats(array: Any) -> Any:
     """Integers as floating-point numbers."""
     return array * 1.0
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def total_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """A sum of numbers of single precision, which is rounded once."""
-    return single(np.sum(array, axis, double))
+def both_floats(a: Any, b: Any) -> Any:
+    """Two arrays, in double precision where the first is one of integers."""
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def totals_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """Sums of them along axes."""
-    return np.sum(array, axis, double).astype(single)
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def mean_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """Their mean."""
-    if array.size == 0:
-        return np.mean(array)
-    return single(np.sum(array, axis, double) / array.size)
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def variance_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """Their variance, which Numba has in double precision."""
-    if array.size == 0:
-        return np.var(array)
-    mean = np.sum(array, axis, double) / array.size
-    total = 0.0
-    for each in elements_of(array):
-        off = each.item() - mean
-        total += (off * np.conj(off)).real
-    return total / array.size
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def deviation_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """Their standard deviation."""
-    return variance_of(array, axis, single, double) ** 0.5
-
-
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
-def total_of_numbers(array: Any, axis: Any, single: Any, double: Any) -> Any:
-    """The sum of those that are not NaN."""
-    total = double(0)
-    for each in elements_of(array):
-        number = each.item()
-        if not np.isnan(number):
-            total += number
-    return single(total)
+@overload(both_floats, jit_options=HELPER, strict=False)
+def _both_floats(a: Any, b: Any) -> Any:
+    if isinstance(a.dtype, nt.Integer | nt.Boolean):
+        return lambda a, b: (a * 1.0, b * np.float64(1.0))
+    return lambda a, b: (a, b)
 
 
 @compiled
@@ -172,7 +133,7 @@ def _allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: A
     return np.all(_isclose(np.asarray(a), np.asarray(b), rtol, atol, equal_nan))
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     numbers = np.asarray(x)
     if numbers.size > 0 and numbers[0] < 0:  # of others, Numba does look
@@ -189,13 +150,14 @@ def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
     numbers, by = np.asarray(a), np.asarray(weights)
     if numbers.shape != by.shape:
         raise TypeError(WEIGHTS)
-    total = np.sum(by)
+    factors = both_floats(numbers, by)
+    total = np.sum(factors[1])
     if total == 0:
         raise ZeroDivisionError(ZERO)
-    return np.sum(np.multiply(numbers, by)) / total
+    return np.sum(np.multiply(factors[0], factors[1])) / total
 
 
-@numba.njit(**ONLY_LINKED)  # type: ignore[untyped-decorator]
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def _resize(a: Any, new_shape: Any) -> Any:
     return np.resize(a, new_shape).copy()  # which may be a part of the array
 

@@ -25,6 +25,9 @@ nt: Any = numba.types
 #: Options of functions that only compiled code calls: without others by which the interpreter and C
 #: would.
 ONLY_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: The same of those that this package calls there: a function is compiled once, and has the
+#: ``fastmath`` of its first caller if it says nothing.
+HELPER: Any = ONLY_LINKED | {"fastmath": False}
 SLICE = "could not broadcast an array into the slice that it is assigned to: their shapes differ"
 #: What Numba calls there, which is for each kind of processor to define; older ones raise a fixed
 #: text.

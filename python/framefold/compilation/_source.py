@@ -14,7 +14,7 @@ import numba
 from numba.np.numpy_support import from_dtype
 
 from framefold.compilation import _types
-from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._lowering import HELPER
 from framefold.compilation.marks import Options, options_of
 from framefold.compilation.plan import (
     FIRST,
@@ -385,7 +385,7 @@ def _coordinates(entry: Entry, wanted: Wanted, nav: str, frame: str, n_frames: s
     load = _types.load_int
     n_nav, where, has_roi = wanted.n_nav, 8 * POSITIONS, 8 * HAS_ROI
 
-    @numba.njit(nogil=True, **ONLY_LINKED)  # type: ignore[untyped-decorator]
+    @numba.njit(nogil=True, **HELPER)  # type: ignore[untyped-decorator]
     def coordinates(block: Any, first: Any, n: Any, nav: Any) -> Any:
         out = np.empty((n, n_nav), np.int64)
         for row in range(n):
