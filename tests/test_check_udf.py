@@ -175,31 +175,6 @@ class Listed(Threshold):
         self.results.n[:] = frame[frame > self.kept[0].start].sum()
 
 
-class Scratch(FrameSums):
-    def __init__(self, room):
-        super().__init__(room=room)
-
-    def process_frame(self, frame):
-        np.multiply(frame, 2, out=self.params.room, casting="unsafe")
-        self.results.n[:] = self.params.room.sum()
-
-
-class Writing(FrameSums):
-    def process_frame(self, frame):
-        super().process_frame(frame)
-        if self.meta.slice.origin[0] == 3:
-            self.params.room[0] = frame.max()
-
-
-class Learns(FrameSums):
-    def get_results(self):
-        self.params.room[:] = self.results.image  # on the main side, which has one object
-        return {}
-
-    def get_method(self):
-        return "frame" if self.meta.dataset_shape.sig.size else "tile"
-
-
 class Scaled(FrameSums):
     """Right: what is set on the object, and learned in merge, is used by it alone."""
 
@@ -359,10 +334,6 @@ def test_what_is_wrong_is_named(dataset, in_one_process, cls, rule, buffer, word
     [
         (Threshold(30), "copies", "self.thr = 30 as .* have 0 there.* super().__init__(thr=thr)"),
         (Listed(30), "copies", "self.kept = [slice(30, 99, None)] as"),
-        (Scratch(np.zeros(DATA.shape[2:])), "state", "writes into self.params.room: threads"),
-        (Writing(room=np.zeros(3)), "state", "Writing writes into self.params.room: threads"),
-        (Writing(room=[0]), "state", "writes into self.params.room: threads"),
-        (Writing(room={}), "state", "writes into self.params.room: threads"),
         (Returns(), "returns", "process_frame returns a float32, which has no effect"),
         (ReturnsMerged(), "merge", "merge returns a float64, which has no effect"),
         (ForgetsRows(), "merge", "as in dest.n[:] = src.n"),
@@ -406,7 +377,6 @@ def test_an_object_that_has_run_is_as_it_was(dataset, in_one_process, ctx):
     assert not ff.check_udf(udf, dataset).findings
     udf.thr = 7
     assert not ff.check_udf(udf, dataset).findings
-    assert not ff.check_udf(Learns(room=np.zeros(DATA.shape[2:])), dataset).findings
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from functools import wraps
+from operator import is_not
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +19,7 @@ from framefold.checking.sample import Results, Sample
 from framefold.compilation.marks import numba_is_installed, options_of
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import UDFData
+from framefold.udf.engine.changes import laid_out_to_travel
 
 
 class _Notes:
@@ -44,52 +46,126 @@ def first_run(sample: Sample) -> tuple[Results, list[Finding]]:
     A later run may write what is there already.
     """
     udf, cls = copy.copy(sample.udf), type(sample.udf)
-    marked = [options_of(getattr(cls, name, None)) for name in PROCESS_METHODS.values()]
-    if sample.is_native or (any(marked) and numba_is_installed()):
-        # Compiled, they are read-only.
+    # Compiled, they are read-only.
+    names = [
+        name
+        for name in PROCESS_METHODS.values()
+        if hasattr(cls, name)
+        and not (numba_is_installed() and options_of(getattr(cls, name)) is not None)
+    ]
+    if sample.is_native or not names:
         return sample.run(), []
-    parameters = dict(udf.params.items())
-    before = {key: _content(value) for key, value in parameters.items()}
-    written: set[str] = set()
+    # As the copies for partitions get them: threads share arrays that were laid out, too.
+    udf._kwargs = laid_out_to_travel(udf._kwargs)
+    parameters = _Parameters(udf._kwargs.items())
+    methods = {name: _looking(getattr(cls, name), parameters) for name in names}
+    udf.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
+    results, findings = sample.run(udf=udf), []
+    name = sample.udf._shown_name
+    if parameters.arrays:
+        message = (
+            f"{name} writes into {_listed(parameters.arrays)}: threads write there at the same "
+            f"time, and each worker process has its own. What is to be kept is a result; what is "
+            f"written into beside that is made in get_task_data, where each partition has one"
+        )
+        findings.append(Finding("state", True, message))
+    if parameters.containers:
+        message = (
+            f"{name} changes {_listed(parameters.containers)}: threads share lists and dicts, and "
+            f"what worker processes put there is lost. That is right for a cache, as without it "
+            f"results are the same; what is to be kept is a result"
+        )
+        findings.append(Finding("state", False, message))
+    return results, findings
 
-    # The last that is called of a partition: `merge` and `get_results` are not shared.
-    def cleanup(self: Any) -> None:
-        cls.cleanup(self)
-        written.update(key for key in before if _content(parameters[key]) != before[key])
 
-    methods = {"__module__": cls.__module__, "cleanup": cleanup}
-    udf.__class__ = type(cls.__name__, (cls,), methods)
-    results = sample.run(udf=udf)
-    if not written:
-        return results, []
-    names = ", ".join(f"self.params.{key}" for key in sorted(written))
-    message = (
-        f"{sample.udf._shown_name} writes into {names}: threads write there at the same time, and "
-        f"each worker process has its own. What is to be kept is a result; what is written into "
-        f"beside that is made in get_task_data, where each partition has one"
-    )
-    return results, [Finding("state", True, message)]
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"self.params.{name}" for name in sorted(names))
 
 
-def _content(value: Any) -> Any:
-    """What is in an array, or in arrays that a list or dict has; any other value is itself."""
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value.tobytes()
+class _Parameters:
+    """What is in arrays, lists and dicts among the parameters, and in which it has changed."""
+
+    def __init__(self, parameters: Iterable[tuple[str, Any]]) -> None:
+        self._before = [
+            (name, value, kept) for name, each in parameters for value, kept in _contents(each)
+        ]
+        #: The names of parameters that are, or hold, arrays that have been written into.
+        self.arrays: set[str] = set()
+        #: Those that are, or hold, lists and dicts that have other entries.
+        self.containers: set[str] = set()
+
+    def look(self) -> None:
+        """Compare what is there now."""
+        for name, value, kept in self._before:
+            if isinstance(value, np.ndarray):
+                if name not in self.arrays and not _has(np.asarray(value), kept):
+                    self.arrays.add(name)
+            else:
+                entries = _entries(value)
+                if len(entries) != len(kept) or any(map(is_not, entries, kept)):
+                    self.containers.add(name)
+
+
+def _looking(method: Any, parameters: _Parameters) -> Any:
+    """The method, with a look at the parameters after two calls, and around ``cleanup``."""
+    calls, known = 0, None
+
+    def looking(self: Any, data: Any) -> Any:
+        nonlocal calls, known
+        calls += 1
+        if self is not known:
+            known, cleanup = self, self.cleanup
+
+            # The last that is called of a partition: `merge` and `get_results` are not shared.
+            def look_and_clean_up() -> None:
+                parameters.look()
+                cleanup()
+                parameters.look()
+
+            self.cleanup = look_and_clean_up
+        returned = method(self, data)
+        if calls <= 2:
+            parameters.look()
+        return returned
+
+    return looking
+
+
+def _contents(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The arrays that can be written into, lists and dicts in a value, with what is in them."""
+    seen, found = set(), [value]
+    while found:
+        each = found.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, np.ndarray):
+            if each.flags.writeable and not each.dtype.hasobject:
+                yield each, np.array(each)
+        elif isinstance(each, dict | list | tuple):
+            entries = _entries(each)
+            found += entries
+            if not isinstance(each, tuple):
+                yield each, entries
+
+
+def _entries(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return [(_Same(key), _content(each)) for key, each in value.items()]
-    if isinstance(value, list | tuple):
-        return [_content(each) for each in value]
-    return _Same(value)
+        return [*dict.keys(value), *dict.values(value)]
+    return list.copy(value) if isinstance(value, list) else list(value)
 
 
-class _Same:
-    """Equal to that of the same object alone, as objects compare in any way, or not at all."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+def _has(array: npt.NDArray[Any], kept: npt.NDArray[Any]) -> bool:
+    """Whether it has the values of a copy; what is between the fields has none."""
+    if (array.shape, array.dtype) != (kept.shape, kept.dtype):
+        return False
+    if array.dtype.names is not None:
+        return all(_has(array[name], kept[name]) for name in array.dtype.names)
+    # In blocks, without room for all of them.
+    flags: Any = ["buffered", "external_loop", "zerosize_ok"]
+    with np.nditer([array, kept], flags, buffersize=1 << 16) as blocks:
+        return all(equal(*block) for block in blocks)
 
 
 def watched_run(sample: Sample) -> tuple[list[Finding], str]:
