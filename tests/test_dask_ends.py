@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import multiprocessing
 import os
@@ -37,6 +38,7 @@ from dask_cases import (
     ready_processes,
     scratch,
 )
+from distributed import client as dask_client
 from tornado.ioloop import IOLoop
 
 import framefold as ff
@@ -47,6 +49,7 @@ from framefold.exceptions import (
     WorkerTimeoutError,
 )
 from framefold.executor._dask import cluster as dask_cluster
+from framefold.executor._tasks import Tasks
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
 
@@ -452,6 +455,44 @@ def test_a_run_that_ends_after_the_loop_of_its_client():
         loop.close()
     del parts
     gc.collect()  # a coroutine that was never awaited warns, which is an error here
+
+
+@pytest.mark.parametrize(("n_workers", "held", "travels"), [(1, 0.0, 0.5), (2, 0.5, 0.05)])
+def test_a_result_on_its_way_is_computed_once(tmp_path, monkeypatch, n_workers, held, travels):
+    """It travels for long from the only worker, or stayed there until others were merged."""
+    gather, give = dask_client.gather_from_workers, Tasks.give
+
+    async def slow(who_has, **options):
+        await asyncio.sleep(travels)
+        return await gather(who_has, **options)
+
+    def give_large(tasks, results):
+        give(tasks, [(index, data, 1 << 40, seconds) for index, data, _, seconds in results])
+
+    def note(_frame):
+        with open(tmp_path / "calls", "a") as calls:
+            calls.write(".")
+
+    monkeypatch.setattr("framefold.executor._dask.feed.LATE", 0.2)
+    monkeypatch.setattr("framefold.executor._dask.feed.POLL", 0.02)
+    if held:
+        monkeypatch.setattr(Tasks, "give", give_large)
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, processes=False, dashboard_address=":0", threads_per_worker=1
+        ) as cluster,
+        distributed.Client(
+            cluster.scheduler_address, direct_to_workers=True, set_as_default=False
+        ) as client,
+    ):
+        ctx = ff.Context(executor=DaskJobExecutor(client))
+        with ctx.run_udf_iter(frames(ctx, 12, 12), PerFrame(note)) as steps:
+            next(steps)
+            monkeypatch.setattr(dask_client, "gather_from_workers", slow)
+            time.sleep(held)
+            for _ in steps:
+                pass
+    assert (tmp_path / "calls").read_text() == 12 * "."
 
 
 COLLECTED_WHILE_A_THREAD_STARTS = """

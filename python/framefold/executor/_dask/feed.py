@@ -524,35 +524,37 @@ class Feed:
         return [i for i in indices if is_open(i) and not any(i in batch for batch in batches)]
 
     def _try_again_elsewhere(self, usable: list[WorkerState]) -> None:
-        """Send the partition to be merged next to an idle worker as well, if it is late.
+        """Send the partition to be merged next to another worker as well, if it is late.
 
-        The worker that has it may be slow, busy with other runs, or out of reach. A result that
-        does not arrive is given up: Dask may bring it together with that of a worker that is out of
-        reach. Where it is the network that is slow, few are: each time after twice as long.
+        The worker that has it may be slow, busy with other runs, or out of reach. A result that is
+        on its way for long is given up: Dask may bring it together with that of a worker that is
+        out of reach. Where the network is slow, few are: each time after twice as long.
         """
-        tasks, now = self._tasks, self._clock
+        tasks, now, workers = self._tasks, self._clock, self._workers.values()
         waited_for = tasks.schedule.n_merged
-        workers = self._workers.values()
         having = [(h, b) for h in workers for b in h.batches if waited_for in b.indices]
-        idle = [worker for worker in usable if worker.takes_part and not worker.has_to_do]
-        if not having or not idle or any(batch.is_copied for _, batch in having):
+        if not having or any(batch.is_copied for _, batch in having):
             return
         worker, batch = having[0]
-        late = LATE_FIRST
-        if worker.state is Participation.PREPARING and self._was_usable:
-            late = LATE  # others have planned the run meanwhile
-        elif tasks.seconds is not None:
-            late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
-        # What comes with the worker's run has to come.
-        is_done = batch.future.status == "finished" and batch.future is not worker.run
-        if is_done:
-            late = max(late, self._late)
-        if now > batch.since + late:
-            if is_done:
-                self._late *= 2
+        idle = [each for each in usable if each.takes_part and each is not worker]
+        if is_done := batch.future.status == "finished":
+            idle = [each for each in idle if not each.has_to_do]
+            batch.fetched_at = now if batch.fetched_at is None else batch.fetched_at
+            due = batch.fetched_at + self._late
+        else:
+            idle = [each for each in idle if not each.batches]
+            late = LATE_FIRST
+            if worker.state is Participation.PREPARING and self._was_usable:
+                late = LATE  # others have planned the run meanwhile
+            elif tasks.seconds is not None:
+                late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
+            due = batch.since + late
+        if idle and now > due:
+            self._late *= 2 if is_done else 1
+            if is_done and batch.future is not worker.run:
                 worker.batches.remove(batch)
                 self._resources.release(batch.future, batch.buffer)
-            else:
+            else:  # what comes with the worker's run has to come
                 batch.is_copied = worker.is_late = True
             indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
             if indices:

@@ -78,6 +78,9 @@ class Batch:
     buffer: SharedBuffer | None = None
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
+    #: When it was first seen that they are done and merged next, so that their results are on their
+    #: way, by the clock of the feed.
+    fetched_at: float | None = None
 
 
 @dataclass(eq=False)
