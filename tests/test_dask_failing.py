@@ -286,7 +286,7 @@ def test_changes_that_a_worker_does_not_take_go_to_another_one(connected, monkey
         return await scatter(workers, *arguments, **options)
 
     connected.executor.client.wait_for_workers(2, 40)
-    with connected.run_udf_iter(frames(connected, 40, 20), Sums(offset=np.zeros(1))) as steps:
+    with connected.run_udf_iter(frames(connected, 200, 100), Sums(offset=np.zeros(1))) as steps:
         next(steps)
         monkeypatch.setattr(dask_scheduler, "scatter_to_workers", not_to_the_first)
         steps.update_parameters_experimental([{"offset": np.full(100_000, 3.0)}])
