@@ -9,7 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+from detector_files import write_de_movie, write_frms6, write_mrc, write_seq, write_seq_sidecars
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
+from vendor_files import write_ser, write_tvips
 
 import framefold as ff
 from framefold.exceptions import (
@@ -301,3 +303,57 @@ def test_npy_variants(ctx, tmp_path, dtype, order, version):
     picked = ctx.run_udf(ctx.open(path), ff.PickUDF())["intensity"].data
     assert np.array_equal(picked.reshape(data.shape), data)
     assert picked.dtype == data.dtype.newbyteorder("=")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
+def test_names_that_are_not_utf_8(ctx, tmp_path):
+    frames = np.random.default_rng(5).integers(0, 500, (3, 4, 6, 8), dtype=np.uint16)
+    opened = {}
+    for kind, first in [
+        ("frms6", "scan_002.frms6"),
+        ("mib", "scan1.mib"),
+        ("mrc", "scan_00001_movie.mrc"),
+        ("patterns", "scan*.mrc"),
+        ("seq", "scan.seq"),
+        ("ser", "scan_1.ser"),
+        ("tvips", "scan_001.tvips"),
+    ]:
+        (folder := tmp_path / kind).mkdir()
+        opened[kind] = folder, first
+        if kind == "patterns":
+            for i, part in enumerate(frames):
+                write_mrc(folder / f"scan{i}.mrc", part)
+    write_frms6(tmp_path / "frms6/scan.hdr", frames, frames[0])
+    write_mib(tmp_path / "mib/scan", frames, frames_per_file=5)
+    write_de_movie(tmp_path / "mrc/scan_00001_movie.mrc", frames)
+    write_seq(tmp_path / "seq/scan.seq", frames)
+    write_seq_sidecars(tmp_path / "seq/scan.seq", *frames[0, :2].astype("float32"), 2)
+    write_ser(tmp_path / "ser/scan_1.ser", frames[0])
+    meta = "<ObjectInfo><ExperimentalConditions><MicroscopeConditions><AcceleratingVoltage>200"
+    meta += "</AcceleratingVoltage></MicroscopeConditions></ExperimentalConditions></ObjectInfo>"
+    (tmp_path / "ser/scan.emi").write_bytes(b"JP\0\0" + meta.encode() + b"\0")
+    write_tvips(tmp_path / "tvips", "scan", frames.reshape(12, 6, 8), files=3)
+    for folder, first in opened.values():
+        wanted = ctx.open(folder / first)
+        for path in list(folder.iterdir()):
+            # Of another recording, and this one.
+            shutil.copy(path, folder / os.fsdecode(b"sc\xe8n" + os.fsencode(path.name[4:])))
+            path.rename(folder / os.fsdecode(b"sc\xe9n" + os.fsencode(path.name[4:])))
+        if first.startswith("scan*"):
+            with pytest.raises(InvalidArgumentError, match="wildcards that are not UTF-8"):
+                ctx.open(folder / f"sc\udce9n{first[4:]}")
+            both = [path.name for path in ctx.open(folder / "sc?n*.mrc").paths]
+            assert both == [f"sc{x}n{i}.mrc" for i in range(3) for x in "\udce8\udce9"]
+            for path in folder.glob("sc\udce8*"):
+                path.unlink()
+        dataset = ctx.open(folder / f"sc{'?' if '*' in first else chr(0xDCE9)}n{first[4:]}")
+        assert dataset.shape == wanted.shape, folder
+        assert dataset.metadata == wanted.metadata, folder
+        assert len(dataset.warnings) == len(wanted.warnings), folder
+        picked, expected = (
+            ctx.run_udf(ds, ff.SumUDF())["intensity"].data for ds in (dataset, wanted)
+        )
+        assert np.array_equal(picked, expected), folder
+    with pytest.raises(BadFileError) as caught:
+        ctx.load("mrc", tmp_path / "tvips/sc\udce9n_001.tvips")
+    assert caught.value.path == str(tmp_path / "tvips/sc\udce9n_001.tvips")

@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 pub(crate) mod enclosure;
 pub(crate) mod files;
+pub(crate) mod names;
 pub(crate) mod storage;
 
 pub use storage::{SharedBytes, Storage};

@@ -1,5 +1,6 @@
 //! Engine errors as Python exceptions, and back.
 
+use crate::file_path::FilePath;
 use framefold::{Error, ErrorKind};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -120,7 +121,8 @@ fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
     let made = py.import("framefold.exceptions").and_then(|module| {
         let class = module.getattr(narrower_class_name(error))?;
         let exception = class.call1((error.to_string(),))?;
-        exception.setattr("path", error.path().map(|path| path.display().to_string()))?;
+        exception
+            .setattr("path", error.path().map(|path| FilePath::from(path).text(py)).transpose()?)?;
         exception.setattr("hint", error.hint())?;
         Ok(PyErr::from_value(exception))
     });

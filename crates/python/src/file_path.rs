@@ -15,22 +15,29 @@ impl From<&Path> for FilePath {
     }
 }
 
+impl FilePath {
+    /// The text alone.
+    #[cfg(unix)]
+    pub(crate) fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        use std::os::unix::ffi::OsStrExt;
+        let bytes = PyBytes::new(py, self.0.as_os_str().as_bytes());
+        py.import("os")?.call_method1("fsdecode", (bytes,))
+    }
+
+    /// The text alone.
+    #[cfg(not(unix))]
+    pub(crate) fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        use pyo3::IntoPyObjectExt;
+        self.0.as_os_str().into_bound_py_any(py)
+    }
+}
+
 impl<'py> IntoPyObject<'py> for FilePath {
     type Target = PyAny;
     type Output = Bound<'py, PyAny>;
     type Error = PyErr;
 
-    #[cfg(unix)]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        use std::os::unix::ffi::OsStrExt;
-        let bytes = PyBytes::new(py, self.0.as_os_str().as_bytes());
-        let text = py.import("os")?.call_method1("fsdecode", (bytes,))?;
-        py.import("pathlib")?.call_method1("Path", (text,))
-    }
-
-    #[cfg(not(unix))]
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        use pyo3::IntoPyObjectExt;
-        self.0.into_bound_py_any(py)
+        py.import("pathlib")?.call_method1("Path", (self.text(py)?,))
     }
 }

@@ -5,8 +5,8 @@
 //! in front come first, then capitals.
 
 use framefold_core::{Axis, Error, MetadataList, Result, axes};
-use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 /// The files that a path stands for, if it is a folder or a pattern such as `scan/*.tif`: in natural
@@ -28,66 +28,101 @@ pub(crate) fn expand(path: &Path, extensions: &[&str]) -> Result<Option<Vec<Path
         }
         return Ok(Some(files));
     }
-    match path.to_str() {
-        Some(pattern) if pattern.contains(['*', '?', '[']) && !path.exists() => {
-            matching(pattern).map(Some)
-        }
-        _ => Ok(None),
+    if path.to_string_lossy().contains(WILDCARDS) && !path.exists() {
+        return matching(path).map(Some);
     }
+    Ok(None)
 }
 
-fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
-    let paths = glob::glob(pattern).map_err(|error| {
-        Error::invalid(format!("this is no pattern: {}", error.msg))
-            .with_path(pattern)
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+
+/// A name of a pattern: what it is, and what matches it if it has wildcards.
+type Name<'a> = (&'a OsStr, Option<glob::Pattern>);
+
+fn matching(path: &Path) -> Result<Vec<PathBuf>> {
+    let no_pattern = |why: &str| {
+        Error::invalid(format!("this is no pattern: {why}"))
+            .with_path(path)
             .with_hint("use * for any text, ? for any letter, [0-9] for one of several")
-    })?;
-    let mut files = Vec::new();
-    for path in paths {
-        let path = path.map_err(|error| {
-            let path = error.path().to_path_buf();
-            Error::io("list the folder", error.into()).with_path(path)
-        })?;
-        if !takes_hidden(Path::new(pattern), &path) && path.is_file() {
-            files.push(path);
+    };
+    let mut folder = PathBuf::new();
+    let mut names: Vec<Name<'_>> = Vec::new();
+    for component in path.components() {
+        let name = component.as_os_str();
+        match component {
+            Component::Prefix(_) | Component::RootDir => folder.push(name),
+            Component::CurDir => {}
+            // Two of them find what one does.
+            _ if name == "**" && names.last().is_some_and(|(last, _)| *last == "**") => {}
+            _ if name.to_string_lossy().contains(WILDCARDS) => {
+                let text = name.to_str().ok_or_else(|| {
+                    no_pattern("there are letters beside its wildcards that are not UTF-8")
+                })?;
+                let pattern = glob::Pattern::new(text).map_err(|error| no_pattern(error.msg))?;
+                names.push((name, Some(pattern)));
+            }
+            _ => names.push((name, None)),
         }
+    }
+    let mut files = Vec::new();
+    // What ends like a folder is none of the files.
+    if !path.to_string_lossy().ends_with(std::path::is_separator) {
+        walk(&folder, &names, &mut files)?;
     }
     if files.is_empty() {
         return Err(Error::invalid("there is no file, and no file matches this as a pattern")
-            .with_path(pattern)
+            .with_path(path)
             .with_hint("check the path; relative paths start at the current directory"));
     }
     sort(&mut files);
+    // `**/a/**` finds some in several ways.
+    files.dedup();
     Ok(files)
 }
 
-/// Whether a pattern that matches a path does so only with something hidden, where it has no dot itself.
-fn takes_hidden(pattern: &Path, path: &Path) -> bool {
-    let (names, pattern) = (components(path), components(pattern));
-    names.iter().any(|name| name.starts_with('.')) && !shows(&pattern, &names)
-}
-
-/// The names on a path, but those that stand for the folder itself.
-fn components(path: &Path) -> Vec<Cow<'_, str>> {
-    let named = path.components().filter(|component| !matches!(component, Component::CurDir));
-    named.map(|component| component.as_os_str().to_string_lossy()).collect()
-}
-
-/// Whether names match a pattern of as many, and those that begin with a dot one that does.
-fn shows(pattern: &[Cow<'_, str>], names: &[Cow<'_, str>]) -> bool {
-    let hidden = |name: &str| name.starts_with('.');
-    match (pattern, names) {
-        ([], []) => true,
-        ([folders, rest @ ..], names) if folders == "**" => {
-            let deeper = || names.split_first().filter(|(name, _)| !hidden(name));
-            shows(rest, names) || deeper().is_some_and(|(_, names)| shows(pattern, names))
+/// Adds the files below `folder`, which is empty for the current one, that match all of `names`.
+fn walk(folder: &Path, names: &[Name<'_>], files: &mut Vec<PathBuf>) -> Result<()> {
+    let Some(((own, pattern), rest)) = names.split_first() else {
+        if folder.is_file() {
+            files.push(folder.to_path_buf());
         }
-        ([own, rest @ ..], [name, names @ ..]) => {
-            let matches = || glob::Pattern::new(own).is_ok_and(|own| own.matches(name));
-            (hidden(own) || !hidden(name)) && matches() && shows(rest, names)
-        }
-        _ => false,
+        return Ok(());
+    };
+    let Some(pattern) = pattern else { return walk(&folder.join(own), rest, files) };
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    if !listed.is_dir() {
+        return Ok(());
     }
+    let any_folders = *own == "**";
+    if any_folders {
+        walk(folder, rest, files)?;
+    }
+    let unreadable = |source| Error::io("list the folder", source).with_path(listed);
+    for entry in std::fs::read_dir(listed).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name();
+        // Bytes that are not UTF-8 match as a letter that no name has.
+        let text = name.to_string_lossy();
+        if text.starts_with('.') && !pattern.as_str().starts_with('.') {
+            continue;
+        }
+        let path = folder.join(&name);
+        if any_folders {
+            let kind = entry.file_type().map_err(unreadable)?;
+            if kind.is_dir() || (kind.is_symlink() && !leads_back(&path, listed)) {
+                walk(&path, names, files)?;
+            }
+        } else if pattern.matches(&text) {
+            walk(&path, rest, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a link leads to the folder that it is in, or one above.
+fn leads_back(link: &Path, folder: &Path) -> bool {
+    let (to, from) = (std::fs::canonicalize(link), std::fs::canonicalize(folder));
+    to.is_ok_and(|to| from.is_ok_and(|from| from.starts_with(to)))
 }
 
 /// The files in a folder with one of these extensions, in natural order.
@@ -119,7 +154,9 @@ pub(crate) fn extension(path: &Path) -> String {
 }
 
 fn sort(files: &mut [PathBuf]) {
-    files.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));
+    // Texts of names that are not UTF-8 can be the same.
+    let by_name = |a: &PathBuf, b: &PathBuf| natural(&a.to_string_lossy(), &b.to_string_lossy());
+    files.sort_by(|a, b| by_name(a, b).then_with(|| a.cmp(b)));
 }
 
 /// Natural order.
@@ -291,6 +328,7 @@ fn parts(name: &str) -> Option<(Vec<&str>, Vec<u64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_is_hidden_is_taken_where_the_pattern_has_a_dot() {
@@ -300,7 +338,7 @@ mod tests {
             ("a/[.]*", "a/.b", false),
             ("./a/.*", "a/.b", true),
             ("*/b", ".a/b", false),
-            ("/.a/../.[ab]/*", "/.a/../.b/c", true),
+            (".a/../.[ab]/*", ".a/../.b/c", true),
             ("**/c*", "a/b/c", true),
             ("**/c*", "c", true),
             ("**/c*", "a/.b/c", false),
@@ -310,9 +348,39 @@ mod tests {
             ("**/.*/**/c", ".a/.b/d/c", false),
             ("**/.*/**/c", "a/.b/.d/c", false),
         ] {
-            let found = !takes_hidden(Path::new(pattern), Path::new(path));
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            fs::create_dir(at(".a")).unwrap();
+            fs::create_dir_all(at(path).parent().unwrap()).unwrap();
+            fs::write(at(path), "").unwrap();
+            let found = expand(&at(pattern), &[]).is_ok();
             assert_eq!(found, taken, "{pattern} {path}");
         }
+    }
+
+    #[test]
+    fn patterns_find_each_file_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("a/a/b")).unwrap();
+        for name in ["a/1.npy", "a/a/1.npy", "a/a/b/2.npy", "a/a/b/10.npy"] {
+            fs::write(at(name), "").unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(at("a"), at("a/a/back")).unwrap();
+        for (pattern, found) in [
+            ("**/a/**/**/*.npy", &["a/1.npy", "a/a/1.npy", "a/a/b/2.npy", "a/a/b/10.npy"][..]),
+            ("a/**/[0-9].npy", &["a/1.npy", "a/a/1.npy", "a/a/b/2.npy"]),
+            ("a/../*/a/b/../*.npy", &["a/../a/a/b/../1.npy"]),
+            ("?/*.npy/*", &[]),
+            ("a/*.npy/", &[]),
+            ("a/**", &[]),
+            ("b/*", &[]),
+        ] {
+            let files = expand(&at(pattern), &[]).ok().flatten().unwrap_or_default();
+            assert_eq!(files, found.iter().map(|name| at(name)).collect::<Vec<_>>(), "{pattern}");
+        }
+        assert!(expand(&at("a/[1.npy"), &[]).unwrap_err().to_string().contains("no pattern"));
     }
 
     #[test]

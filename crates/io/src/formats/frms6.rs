@@ -90,7 +90,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         match &set.dark {
             Some(file) => corrections = Some(dark::mean(file, &decoder, &sig_shape)?),
             None => warnings.push(format!(
-                "there is no file '{base}_000.frms6' with dark frames: none are subtracted"
+                "there is no file '{}_000.frms6' with dark frames: none are subtracted",
+                hdr_path.file_stem().unwrap_or_default().to_string_lossy()
             )),
         }
     }

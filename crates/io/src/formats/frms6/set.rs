@@ -1,7 +1,7 @@
 //! The files of a recording, and their headers.
 
 use super::{buffered, damaged};
-use crate::access::Storage;
+use crate::access::{Storage, names};
 use crate::headers::fields::{Fields, read_header};
 use crate::headers::geometry::FrameCount;
 use crate::options::Backend;
@@ -17,30 +17,31 @@ pub(super) fn is_frms6(prefix: &[u8]) -> bool {
     prefix.starts_with(&[0, 4, 64, 0]) && prefix.get(7) == Some(&6)
 }
 
-/// The `.hdr` file of the recording that `path` belongs to, and the name that all its files begin
-/// with.
+/// The `.hdr` file of the recording that `path` belongs to, and the letters of the name that
+/// all its files begin with.
 ///
 /// # Errors
 /// `BadFile` if there is none beside a file with frames.
 pub(super) fn hdr_of(path: &Path) -> Result<(PathBuf, String)> {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    let stem = names::stem(path);
     let is_frames = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("frms6"))
         || is_frms6(&start(path)?);
     if !is_frames {
-        return Ok((path.to_path_buf(), stem.to_owned()));
+        return Ok((path.to_path_buf(), stem));
     }
     let base = match stem.rsplit_once('_') {
         Some((base, number)) if is_number(number) => base,
-        _ => stem,
+        _ => &stem,
     };
     for extension in ["hdr", "HDR"] {
-        let hdr = path.with_file_name(format!("{base}.{extension}"));
+        let hdr = names::beside(path, &format!("{base}.{extension}"));
         if hdr.is_file() {
             return Ok((hdr, base.to_owned()));
         }
     }
     Err(Error::bad_file(format!(
-        "there is no file '{base}.hdr' beside it, which tells how frames are to be read"
+        "there is no file '{}' beside it, which tells how frames are to be read",
+        names::beside(path, &format!("{base}.hdr")).display()
     ))
     .with_path(path)
     .with_hint("put all files of the recording into one folder"))
@@ -109,7 +110,8 @@ impl FileSet {
             before = path;
         }
         if set.files.is_empty() {
-            return Err(Error::bad_file(format!("there is no file '{base}_001.frms6' beside it"))
+            let first = hdr.file_stem().unwrap_or_default().to_string_lossy();
+            return Err(Error::bad_file(format!("there is no file '{first}_001.frms6' beside it"))
                 .with_path(hdr)
                 .with_hint("put all files of the recording into one folder"));
         }
@@ -212,7 +214,8 @@ fn numbered_files(hdr: &Path, base: &str) -> Result<Vec<(u32, PathBuf)>> {
         let path = Path::new(&name);
         let is_frames = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("frms6"));
         let number = path.file_stem().and_then(|stem| {
-            let number = stem.to_str()?.strip_prefix(base)?.strip_prefix('_')?;
+            let stem = names::letters(stem);
+            let number = stem.strip_prefix(base)?.strip_prefix('_')?;
             if is_number(number) { number.parse::<u32>().ok() } else { None }
         });
         if let Some(number) = number.filter(|_| is_frames) {

@@ -1,6 +1,6 @@
 //! The files of a set.
 
-use crate::access::Storage;
+use crate::access::{Storage, names};
 use crate::options::OpenOptions;
 use framefold_core::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(super) fn has_neighbours(path: &Path) -> bool {
 
 /// The `.gtg` file and the `.bin` files that belong to one of them, the latter in order.
 fn names(path: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>)> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = names::stem(path);
     let is_gtg = has_extension(path, "gtg");
     let base = if is_gtg { &*stem } else { stem.trim_end_matches(|c: char| c.is_ascii_digit()) };
     let directory = match path.parent() {
@@ -59,7 +59,7 @@ fn names(path: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>)> {
     let (mut gtg, mut sectors) = (None, Vec::new());
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let candidate = path.with_file_name(entry.map_err(unreadable)?.file_name());
-        let stem = candidate.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = names::stem(&candidate);
         let Some(tail) = stem.strip_prefix(base) else { continue };
         if has_extension(&candidate, "gtg") && tail.is_empty() {
             gtg = Some(candidate);

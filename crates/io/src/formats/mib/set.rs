@@ -8,10 +8,11 @@ use super::file::MibFile;
 use super::inserts_gap;
 use super::layout::Depth;
 use super::sidecar::{self, Sidecar};
-use crate::access::Storage;
+use crate::access::{Storage, names};
 use crate::options::DISABLE_GLOB;
 use crate::options::{Backend, OpenOptions};
 use framefold_core::{Error, Result};
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -269,15 +270,13 @@ fn warn_about_frames(files: &[MibFile], warnings: &mut Vec<String>) {
 /// The files next to `path` whose names mark them as members of its set, in the order of their
 /// names. Names are compared literally, so that `[` or `*` in them mean themselves.
 fn candidates(path: &Path, opened_sidecar: bool) -> Result<Vec<PathBuf>> {
-    // Names that are not Unicode are legal, but not those of the writing software.
-    let (Some(stem), Some(extension)) = (
-        path.file_stem().and_then(|stem| stem.to_str()),
-        path.extension().map_or(Some(""), |extension| extension.to_str()),
-    ) else {
-        return Ok(Vec::new());
+    let stem = names::stem(path);
+    let extension = path.extension().unwrap_or_default();
+    let (base, extension) = if opened_sidecar {
+        (&*stem, OsStr::new("mib"))
+    } else {
+        (without_number(&stem), extension)
     };
-    let (base, extension) =
-        if opened_sidecar { (stem, "mib") } else { (without_number(stem), extension) };
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -287,11 +286,9 @@ fn candidates(path: &Path, opened_sidecar: bool) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         let name = Path::new(&name);
-        let same_extension = name
-            .extension()
-            .map_or(Some(""), |extension| extension.to_str())
-            .is_some_and(|found| found.eq_ignore_ascii_case(extension));
-        let tail = name.file_stem().and_then(|stem| stem.to_str()?.strip_prefix(base));
+        let same_extension = name.extension().unwrap_or_default().eq_ignore_ascii_case(extension);
+        let stem = names::stem(name);
+        let tail = stem.strip_prefix(base);
         // Joined to the parent as given, so that a path given twice is spelled the same.
         let candidate = path.with_file_name(name);
         if same_extension && tail.is_some_and(is_number) && candidate.is_file() {
@@ -342,13 +339,13 @@ fn read_sidecar(path: &Path) -> Result<Sidecar> {
 
 /// The sidecar of a `.mib` file: of the same name, or of the name of its set.
 fn find_sidecar(path: &Path, warnings: &mut Vec<String>) -> Option<(PathBuf, Sidecar)> {
-    let stem = path.file_stem()?.to_str()?;
-    let base = without_number(stem);
+    let stem = names::stem(path);
+    let base = without_number(&stem);
     let trimmed = base.trim_end_matches(['_', '-', ' ', '.']);
-    let path = [stem, base, trimmed]
+    let path = [&*stem, base, trimmed]
         .into_iter()
         .filter(|stem| !stem.is_empty())
-        .flat_map(|stem| ["hdr", "HDR"].map(|ext| path.with_file_name(format!("{stem}.{ext}"))))
+        .flat_map(|stem| ["hdr", "HDR"].map(|ext| names::beside(path, &format!("{stem}.{ext}"))))
         .find(|candidate| candidate != path && candidate.is_file())?;
     match read_sidecar(&path) {
         Ok(sidecar) => Some((path, sidecar)),

@@ -19,6 +19,7 @@
 //! told as they are. Positions of other scans than rasters are in a file of
 //! coordinates, which is not read: their frames are delivered in the order of time.
 
+use crate::access::names;
 use crate::headers::fields::read_small;
 use framefold_core::{AxisKind, Calibration, MetadataList, Quantity, Result, suggested_scans};
 use std::path::{Path, PathBuf};
@@ -48,11 +49,11 @@ pub(super) struct Scan {
 /// # Errors
 /// `BadFile` or `Io` if it is there and cannot be read.
 pub(super) fn find(path: &Path) -> Result<Option<(PathBuf, Info)>> {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+    let stem = names::stem(path);
     let Some(mut base) = stem.strip_suffix("_movie") else { return Ok(None) };
     // Names can have a suffix and a number between the acquisition and `movie`.
     loop {
-        let candidate = path.with_file_name(format!("{base}_info.txt"));
+        let candidate = names::beside(path, &format!("{base}_info.txt"));
         if candidate.is_file() {
             let bytes = read_small(&candidate, MAX_LEN)?;
             return Ok(Some((candidate, Info::parse(&bytes))));

@@ -18,6 +18,7 @@
 
 use super::sidecars;
 use super::{FORMAT, Header, Movie};
+use crate::access::names;
 use crate::headers::fields::read_small;
 use crate::headers::geometry::square_or_line;
 use crate::headers::xml::{self, Element};
@@ -48,9 +49,9 @@ pub(super) struct Halves {
     bottom: Vec<PathBuf>,
 }
 
-/// The name of the movie, and whether it is the upper half.
-fn parse(path: &Path) -> Option<(&str, bool)> {
-    let name = path.file_name()?.to_str()?;
+/// The letters of the movie's name, and whether it is the upper half.
+fn parse(path: &Path) -> Option<(String, bool)> {
+    let name = names::letters(path.file_name()?);
     let (stem, extension) = name.rsplit_once('.')?;
     if !extension.eq_ignore_ascii_case("seq") {
         return None;
@@ -63,7 +64,8 @@ fn parse(path: &Path) -> Option<(&str, bool)> {
         };
         is("_Top").map(|()| (movie, true)).or(is("_Bottom").map(|()| (movie, false)))
     });
-    parts.next_back().filter(|(movie, _)| !movie.is_empty())
+    let (movie, is_top) = parts.next_back().filter(|(movie, _)| !movie.is_empty())?;
+    Some((movie.to_owned(), is_top))
 }
 
 impl Halves {
@@ -72,14 +74,15 @@ impl Halves {
     /// # Errors
     /// `Io` if the folder cannot be read.
     pub(super) fn find(path: &Path) -> Result<Option<Self>> {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let name = path.file_name().map(names::letters).unwrap_or_default();
         let by_xml = name.strip_suffix(XML).filter(|movie| !movie.is_empty());
-        let Some(movie) = by_xml.or_else(|| parse(path).map(|(movie, _)| movie)) else {
+        let by_name = || parse(path).map(|(movie, _)| movie);
+        let Some(movie) = by_xml.map(str::to_owned).or_else(by_name) else {
             return Ok(None);
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut found = Halves {
-            movie: path.with_file_name(format!("{movie}.seq")),
+            movie: names::beside(path, &format!("{movie}.seq")),
             top: Vec::new(),
             bottom: Vec::new(),
         };
@@ -135,8 +138,7 @@ impl Halves {
     }
 
     fn beside(&self, end: &str) -> PathBuf {
-        let movie = self.movie.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
-        self.movie.with_file_name(format!("{movie}{end}"))
+        names::beside(&self.movie, &format!("{}{end}", names::stem(&self.movie)))
     }
 
     fn join(
@@ -391,7 +393,8 @@ mod tests {
             ("a_Top_1.seq.metadata", None),
             ("scan.seq", None),
         ] {
-            assert_eq!(parse(Path::new(name)), expected, "{name}");
+            let found = parse(Path::new(name));
+            assert_eq!(found.as_ref().map(|(movie, top)| (&**movie, *top)), expected, "{name}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `scan.seq.Config.Metadata.xml` and `scan.seq.metadata` | lists of bad pixels, and the part of the camera that was read |
 
 use super::bad_pixels;
+use crate::access::names;
 use crate::formats::mrc;
 use crate::headers::fields::read_small;
 use crate::headers::xml::{self, Element};
@@ -41,7 +42,7 @@ pub(super) fn find(path: &Path, sig_shape: [usize; 2]) -> Result<Sidecars> {
     let beside = |ends: &[&str]| {
         let mut names = bases(path).into_iter().flat_map(|base| {
             ends.iter()
-                .map(move |end| path.with_file_name(format!("{base}{end}")))
+                .map(move |end| names::beside(path, &format!("{base}{end}")))
                 .collect::<Vec<_>>()
         });
         // What cannot be read, such as a link that leads nowhere, is an error when it is read.
@@ -73,9 +74,10 @@ pub(super) fn find(path: &Path, sig_shape: [usize; 2]) -> Result<Sidecars> {
     Ok(found)
 }
 
-/// The name without `.seq`, and without the second one that some names have.
+/// The letters of the name without `.seq`, and without the second one that some names have.
 fn bases(path: &Path) -> Vec<String> {
-    let mut name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    let letters = path.file_name().map(names::letters).unwrap_or_default();
+    let mut name = letters.as_str();
     let mut bases = Vec::new();
     for _ in 0..2 {
         match name.len().checked_sub(4).and_then(|at| name.split_at_checked(at)) {

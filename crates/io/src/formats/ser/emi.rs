@@ -3,7 +3,7 @@
 //! A binary file with XML in it. What is of use are the entries of the form
 //! `<Data><Label>High tension</Label><Value>200</Value><Unit>kV</Unit></Data>`.
 
-use crate::access::Storage;
+use crate::access::{Storage, names};
 use crate::options::Backend;
 use framefold_core::{Error, MetadataList, Quantity, Result};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) fn is_emi(bytes: &[u8]) -> bool {
 /// # Errors
 /// `Io` if the directory cannot be listed.
 pub(super) fn series_of(path: &Path) -> Result<Vec<PathBuf>> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = names::stem(path);
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -48,10 +48,11 @@ pub(super) fn series_of(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The name and the number of `name_1.ser`.
+/// The letters of the name, and the number, of `name_1.ser`.
 fn split_name(path: &Path) -> Option<(String, u32)> {
-    let extension = path.extension()?.to_str()?;
-    let (stem, number) = path.file_stem()?.to_str()?.rsplit_once('_')?;
+    let extension = path.extension()?;
+    let stem = names::stem(path);
+    let (stem, number) = stem.rsplit_once('_')?;
     extension.eq_ignore_ascii_case("ser").then_some((stem.to_owned(), number.parse().ok()?))
 }
 
@@ -64,7 +65,7 @@ pub(super) fn find(series: &Path, named: Option<&Path>) -> Result<Option<(PathBu
         Some(path) => path.to_path_buf(),
         None => {
             let Some((stem, _)) = split_name(series) else { return Ok(None) };
-            let of_name = |ext: &&str| series.with_file_name(format!("{stem}.{ext}"));
+            let of_name = |ext: &&str| names::beside(series, &format!("{stem}.{ext}"));
             match ["emi", "EMI"].iter().map(of_name).find(|path| path.is_file()) {
                 Some(path) => path,
                 None => return Ok(None),

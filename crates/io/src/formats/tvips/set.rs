@@ -1,7 +1,7 @@
 //! The files of a series.
 
 use super::header::{self, Header};
-use crate::access::Storage;
+use crate::access::{Storage, names};
 use crate::options::DISABLE_GLOB;
 use crate::options::{Backend, OpenOptions};
 use framefold_core::{Error, Result};
@@ -61,10 +61,12 @@ pub(super) fn number(path: &Path) -> Option<u64> {
     split_stem(path).map(|(_, number)| number)
 }
 
-fn split_stem(path: &Path) -> Option<(&str, u64)> {
-    let (base, digits) = path.file_stem()?.to_str()?.rsplit_once('_')?;
+/// The letters before the number in a file's name, and the number.
+fn split_stem(path: &Path) -> Option<(String, u64)> {
+    let stem = names::stem(path);
+    let (base, digits) = stem.rsplit_once('_')?;
     let is_number = digits.len() >= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-    Some((base, digits.parse().ok().filter(|_| is_number)?))
+    Some((base.to_owned(), digits.parse().ok().filter(|_| is_number)?))
 }
 
 /// Finds the files that belong to the one at `path`, and reads their headers.
