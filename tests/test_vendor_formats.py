@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -367,9 +368,25 @@ def test_frames_of_tvips_that_are_lost_or_there_twice(ctx, tmp_path):
             path.write_bytes(content)
         with pytest.raises(BadFileError, match=r"scan_001\.tvips.* frame 4, as it is numbered"):
             ctx.load("tvips", paths[0], sync_offset=0)
+    # Also where frames were lost before, within the second file.
+    paths[1].write_bytes(second[:120] + second[240:])
+    for again in (second[360:] + third, paths[1].read_bytes()):
+        paths[2].write_bytes(again)
+        with pytest.raises(BadFileError, match=r"scan_001\.tvips.* frame [74], as it is numbered"):
+            ctx.load("tvips", paths[0], sync_offset=0)
     paths[2].write_bytes(first)
     with pytest.raises(BadFileError, match=r"scan_002\.tvips.* first file of another series"):
         ctx.load("tvips", paths[0], sync_offset=0)
+    # Every second frame: a warning, not one for each file.
+    for path, content in zip(paths, (first, second, third), strict=True):
+        numbered = bytearray(content)
+        for at in range(len(content) % 120 and 256, len(content), 120):
+            (number,) = struct.unpack_from("<I", content, at)
+            struct.pack_into("<I", numbered, at, 2 * number)
+        path.write_bytes(numbered)
+    (warning,) = ctx.load("tvips", paths[0], sync_offset=0).warnings
+    assert "scan_000.tvips' has the number 6, expected 3, and so on in 2 more" in warning
+    paths[0].write_bytes(first)
     # Numbers that begin anew say nothing.
     for path in paths[1:]:
         path.write_bytes(first[256:])

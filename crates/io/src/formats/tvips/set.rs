@@ -93,6 +93,7 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     let mut files: Vec<File> = Vec::new();
     let mut next_number = None;
     let mut cut = false;
+    let (mut odd, mut n_more_odd) = (None, 0);
     for (index, (number, path)) in members.iter().enumerate() {
         let storage = Storage::open(path, options.backend)?;
         if index > 0 && header_of(&storage)?.is_ok() {
@@ -147,12 +148,10 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
             let last = counter(&storage, last, 1)?.unwrap_or(first);
             let expected = first.saturating_add(n_frames - 1);
             if last > first && last != expected {
-                warnings.push(format!(
-                    "the last of the {n_frames} frames of '{}' has the number {last}, expected \
-                     {expected}: frames were lost or repeated, and scan positions after them are \
-                     shifted",
-                    path.display()
-                ));
+                match &odd {
+                    None => odd = Some((path, n_frames, last, expected)),
+                    Some(_) => n_more_odd += 1,
+                }
             }
         }
         cut = surplus > 0 || n_frames == 0;
@@ -164,6 +163,17 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
             let record_len = header.record_len();
             files.push(File { storage, frames: start..end, first_record, record_len });
         }
+    }
+    if let Some((path, n_frames, last, expected)) = odd {
+        let more = match n_more_odd {
+            0 => String::new(),
+            n => format!(", and so on in {n} more"),
+        };
+        warnings.push(format!(
+            "the last of the {n_frames} frames of '{}' has the number {last}, expected {expected}{more}: \
+             frames were lost or repeated, and scan positions after them are shifted",
+            path.display()
+        ));
     }
     if files.is_empty() {
         return Err(Error::bad_file(format!(
@@ -220,21 +230,23 @@ fn after_cut(files: &[File], start: u64, first: Option<u64>, cut: bool) -> Resul
     let (Some(file), Some(last)) = (files.first(), files.last()) else { return Err(unknown()) };
     let zero = counter(&file.storage, file.first_record, 1)?;
     let number = |counter: Option<u64>| counter.zip(zero).and_then(|(n, zero)| n.checked_sub(zero));
-    // Numbers that do not count the frames before say nothing about those after.
+    // Numbers that do not count the frames before say nothing about those after; where some were lost
+    // within a file, they are greater.
     let before = last.frames.end - 1;
     let in_file = (before - last.frames.start) * last.record_len;
-    let counts = number(counter(&last.storage, last.first_record + in_file, 1)?) == Some(before);
-    match number(first).filter(|_| counts) {
-        Some(place) if place == start => Ok(start),
+    let counted = number(counter(&last.storage, last.first_record + in_file, 1)?);
+    let counted = counted.filter(|&counted| counted >= before);
+    match number(first).zip(counted) {
         // They may begin anew in each file.
-        Some(place) if 0 < place && place < start => Err(unordered(place)),
-        Some(_) => match after_gap(files, start, first) {
+        Some((place, counted)) if 0 < place && place <= counted => Err(unordered(place)),
+        Some((place, _)) if place == start => Ok(start),
+        Some((_, counted)) if counted == before => match after_gap(files, start, first) {
             Some(place) => Ok(place),
             None if cut => Err(unknown()),
             None => Ok(start),
         },
-        None if cut => Err(unknown()),
-        None => Ok(start),
+        _ if cut => Err(unknown()),
+        _ => Ok(start),
     }
 }
 
