@@ -41,7 +41,7 @@ pub(super) fn hdr_of(path: &Path) -> Result<(PathBuf, String)> {
     }
     Err(Error::bad_file(format!(
         "there is no file '{}' beside it, which tells how frames are to be read",
-        names::beside(path, &format!("{base}.hdr")).display()
+        names::beside(Path::new(""), &format!("{base}.hdr")).display()
     ))
     .with_path(path)
     .with_hint("put all files of the recording into one folder"))
