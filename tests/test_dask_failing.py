@@ -257,7 +257,7 @@ def test_changes_reach_workers_that_come_while_they_are_sent(tmp_path, monkeypat
         options = {"direct_to_workers": True}
         executor = DaskJobExecutor.connect(cluster.address, client_kwargs=options)
         with ff.Context(executor=executor) as ctx:
-            with ctx.run_udf_iter(frames(ctx, 400, 400), Sums(offset=np.zeros(1))) as steps:
+            with ctx.run_udf_iter(frames(ctx, 120, 120), Sums(offset=np.zeros(1))) as steps:
                 next(steps)
                 monkeypatch.setattr(dask_client, "scatter_to_workers", to_the_others)
                 steps.update_parameters_experimental([{"offset": np.full(100_000, 3.0)}])
