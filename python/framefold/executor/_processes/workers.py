@@ -41,7 +41,7 @@ ONE_THREAD = (
     "PYFFTW_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-#: Runs a module found on PYTHONPATH, which an interpreter may have been told not to look at.
+#: Runs a module found on PYTHONPATH, which an interpreter does not look at with -I or -E.
 BY_OWN_PATH = (
     "import os, runpy, sys; sys.path[:0] = os.environ['PYTHONPATH'].split(os.pathsep); "
     "runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
