@@ -119,10 +119,13 @@ fn walk(folder: &Path, names: &[Name<'_>], files: &mut Vec<PathBuf>) -> Result<(
     Ok(())
 }
 
-/// Whether a link leads to the folder that it is in, or one above.
+/// Whether a link leads to a folder that `folder` was reached through, or to one above such a folder.
 fn leads_back(link: &Path, folder: &Path) -> bool {
-    let (to, from) = (std::fs::canonicalize(link), std::fs::canonicalize(folder));
-    to.is_ok_and(|to| from.is_ok_and(|from| from.starts_with(to)))
+    let Ok(to) = std::fs::canonicalize(link) else { return false };
+    folder.ancestors().any(|passed| {
+        let passed = if passed.as_os_str().is_empty() { Path::new(".") } else { passed };
+        std::fs::canonicalize(passed).is_ok_and(|passed| passed.starts_with(&to))
+    })
 }
 
 /// The files in a folder with one of these extensions, in natural order.
@@ -368,6 +371,14 @@ mod tests {
         }
         #[cfg(unix)]
         std::os::unix::fs::symlink(at("a"), at("a/a/back")).unwrap();
+        // Two that lead to each other: each is passed once.
+        #[cfg(unix)]
+        for (folder, name, other) in [("c", "there", "d"), ("c", "too", "d"), ("d", "back", "c")] {
+            fs::create_dir_all(at(folder)).unwrap();
+            std::os::unix::fs::symlink(at(other), at(folder).join(name)).unwrap();
+        }
+        #[cfg(unix)]
+        fs::write(at("c/3.npy"), "").unwrap();
         for (pattern, found) in [
             ("**/a/**/**/*.npy", &["a/1.npy", "a/a/1.npy", "a/a/b/2.npy", "a/a/b/10.npy"][..]),
             ("a/**/[0-9].npy", &["a/1.npy", "a/a/1.npy", "a/a/b/2.npy"]),
@@ -376,6 +387,10 @@ mod tests {
             ("a/*.npy/", &[]),
             ("a/**", &[]),
             ("b/*", &[]),
+            #[cfg(unix)]
+            ("c/**/*.npy", &["c/3.npy"]),
+            #[cfg(unix)]
+            ("d/**/*.npy", &["d/back/3.npy"]),
         ] {
             let files = expand(&at(pattern), &[]).ok().flatten().unwrap_or_default();
             assert_eq!(files, found.iter().map(|name| at(name)).collect::<Vec<_>>(), "{pattern}");
