@@ -267,6 +267,15 @@ def test_misuse_of_stacks():
             masks.sparse_template_multi_stack([0, 1], x, y, template, 5, 5)
 
 
+def test_copies_that_add_up_to_more_than_their_dtype_holds():
+    pytest.importorskip("sparse")
+    template = np.full((2, 2), 100, np.uint8)
+    stack = masks.sparse_template_multi_stack([0, 0, 1], [1, 2, 2], [1, 2, 2], template, 5, 5)
+    assert (stack.dtype, stack.max()) == (np.uint8, 200)
+    with pytest.raises(InvalidArgumentError, match="add up to 300 .* uint8 cannot hold"):
+        masks.sparse_template_multi_stack([0] * 3, [1] * 3, [1] * 3, template, 5, 5)
+
+
 @pytest.mark.parametrize("at", [(np.nan, 2), (2, np.nan), (np.inf, 2)])
 @pytest.mark.parametrize("antialiased", [False, True])
 def test_centres_are_places(at, antialiased):

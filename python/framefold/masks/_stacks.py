@@ -49,7 +49,8 @@ def sparse_template_multi_stack(
     ------
     InvalidArgumentError
         If index and offsets are not equally long, an index is negative or not whole, or an offset
-        is NaN or farther away than any pixel.
+        is NaN or farther away than any pixel; if copies add up to more than integers of the dtype
+        of ``template`` hold.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -80,7 +81,17 @@ def sparse_template_multi_stack(
     )
     values = np.broadcast_to(template, shape)[inside]
     n_masks = int(index.max()) + 1 if len(index) else 0
-    return sparse.COO(coords, values, shape=(n_masks, height, width), prune=True)
+    is_narrow = values.dtype.kind in "iu" and values.dtype.itemsize < 8
+    wide = values.astype(np.int64) if is_narrow else values
+    stack = sparse.COO(coords, wide, shape=(n_masks, height, width), prune=True)
+    if not is_narrow:
+        return stack
+    if (lost := first_lost(stack.data, values.dtype)) is not None:
+        raise InvalidArgumentError(
+            f"copies of the template add up to {lost} where they overlap, which {values.dtype} "
+            f"cannot hold; give it in a wider dtype"
+        )
+    return stack.astype(values.dtype)
 
 
 def sparse_circular_multi_stack(
