@@ -216,6 +216,13 @@ def test_gradients():
     np.testing.assert_array_equal(masks.gradient_y(5, 3, dtype=np.uint8), y)
     assert masks.gradient_x(5, 3).dtype == np.float32
     assert masks.gradient_y(5, 3, dtype=np.uint8).dtype == np.uint8
+    for make, *frame, dtype, lost in (
+        (masks.gradient_x, 300, 2, np.uint8, 256),
+        (masks.gradient_y, 2, 3000, np.float16, 2049),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"does not hold the coordinate {lost}"):
+            make(*frame, dtype=dtype)
+    assert masks.gradient_y(2, 256, dtype=np.uint8)[-1, -1] == 255
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -429,17 +429,30 @@ def rectangular(
 
 
 def gradient_x(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
-    """The x coordinate of each pixel."""
+    """The x coordinate of each pixel, in a dtype that holds all of them."""
     width, height = frame_shape(imageSizeX, imageSizeY)
     _memory.check((height, width), dtype)
-    return np.tile(np.arange(width).astype(dtype), (height, 1))
+    return np.tile(_coordinates(width, dtype), (height, 1))
 
 
 def gradient_y(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
-    """The y coordinate of each pixel."""
+    """The y coordinate of each pixel, in a dtype that holds all of them."""
     width, height = frame_shape(imageSizeX, imageSizeY)
     _memory.check((height, width), dtype)
-    return np.repeat(np.arange(height).astype(dtype)[:, np.newaxis], width, axis=1)
+    return np.repeat(_coordinates(height, dtype)[:, np.newaxis], width, axis=1)
+
+
+def _coordinates(length: int, dtype: npt.DTypeLike) -> Mask:
+    """Those of the pixels along an axis."""
+    counted = np.arange(length)
+    coordinates: Mask = counted.astype(dtype)
+    lost = counted[coordinates != counted]
+    if len(lost):
+        raise InvalidArgumentError(
+            f"{coordinates.dtype} does not hold the coordinate {lost[0]} of a frame with an axis "
+            f"of {length} pixels; give a wider dtype"
+        )
+    return coordinates
 
 
 def _as_floats(values: npt.ArrayLike) -> Mask:
