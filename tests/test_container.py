@@ -226,10 +226,12 @@ def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack, of_parts):
         container = MaskContainer(factories, dtype=own, use_sparse=use_sparse)
         return container.get(whole, asked, transpose=False)
 
-    for value, dtype in ((300, "uint8"), (-1, "uint16"), (np.nan, "int32"), (1 + 2j, "float32")):
+    lost = ((300, "uint8"), (-1, "uint16"), (np.nan, "int32"), (1 + 2j, "float32"))
+    infinite = ((1e300, "float32"), (70_000, "float16"), (1e300j, "complex64"))
+    for value, dtype in (*lost, *infinite):
         with pytest.raises(InvalidArgumentError, match=f"a mask holds .*, which {dtype} cannot"):
             masks(value, dtype)
-    fitting = ((1.5, "uint8", 1), (7, "bool", 1), (255, "uint8", 255))
+    fitting = ((1.5, "uint8", 1), (7, "bool", 1), (255, "uint8", 255), (np.inf, "float32", np.inf))
     for value, dtype, expected in fitting:
         found = to_dense(masks(value, dtype))
         assert found.dtype == dtype

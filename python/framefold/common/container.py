@@ -453,6 +453,11 @@ def _compute(
 def _check_that_it_fits(mask: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Refuse values that become others; floats become integers as NumPy makes them."""
     lost = None if dtype.kind == "b" else first_lost(mask, dtype, fractions=False)
+    if lost is None and dtype.kind in "fc" and not np.can_cast(mask.dtype, dtype, "safe"):
+        values = mask if dtype.kind == "c" else mask.real
+        with np.errstate(over="ignore"):
+            beyond = values[np.isfinite(values) & ~np.isfinite(values.astype(dtype))]
+        lost = beyond.flat[0].item() if beyond.size else None
     if lost is not None:
         raise InvalidArgumentError(
             f"a mask holds {lost!r}, which {dtype} cannot; give a wider dtype of masks (mask_dtype "
