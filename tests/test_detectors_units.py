@@ -61,6 +61,16 @@ def test_radii_and_places_are_those_of_the_axes(pixel_size, centre):
     )
 
 
+def test_pixels_on_the_rim_of_an_ellipse_are_inside():
+    dataset = scan(pixel_size=((2, "mrad"), (1, "mrad")), centre=(18, 24))
+    y, x = np.ogrid[:40, :46]
+    squared = (2 * (y - 18)) ** 2 + (x - 24) ** 2
+    assert squared[13, 0] == squared[6, 14] == 26**2
+    np.testing.assert_array_equal(detectors.disk(dataset, r="26 mrad"), squared <= 26**2)
+    ring = detectors.ring(dataset, ri="26 mrad", ro="30 mrad")
+    np.testing.assert_array_equal(ring, (squared > 26**2) & (squared <= 30**2))
+
+
 def test_in_square_pixels_all_masks_are_those_of_the_radius_in_pixels():
     dataset = scan(pixel_size=(0.1, "mrad"), centre=(18.25, 24.5))
     place = {"cy": 18.25, "cx": 24.5}

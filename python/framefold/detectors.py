@@ -31,6 +31,7 @@ from framefold.common._booleans import boolean
 from framefold.common._integers import MOST, whole
 from framefold.common._numbers import count
 from framefold.exceptions import InvalidArgumentError
+from framefold.masks._disks import in_disk
 from framefold.utils._lengths import Place, place
 
 if TYPE_CHECKING:
@@ -253,5 +254,7 @@ def _inside(found: Place, number: int) -> Mask:
     _memory.check((found.height, found.width))
     y, x = np.ogrid[: found.height, : found.width]
     y, x = y - found.cy, x - found.cx
-    inside: Mask = y**2 + x**2 <= rx**2 if ry == rx else (y / ry) ** 2 + (x / rx) ** 2 <= 1
-    return inside
+    if ry == rx:
+        return in_disk(y, x, rx)
+    # By products, as quotients are rounded: pixels on the rim would be left out. A radius may be 0.
+    return in_disk(y * rx, x * ry, ry * rx) & (abs(y) <= ry) & (abs(x) <= rx)
