@@ -319,9 +319,11 @@ def test_plots_are_drawn_on_the_thread_of_the_loop(ctx, dataset):
         await ctx.run_udf(dataset, udf, plots=plots, sync=False)
         async for _ in ctx.run_udf_iter(dataset, udf, plots=plots, sync=False):
             pass
+        with pytest.warns(UserWarning, match="selects no position"):
+            await ctx.run_udf(dataset, udf, roi=[], plots=plots, sync=False)
 
     asyncio.run(main())
-    assert [force for _, force in threads] == [False, False, False, False, True] * 2
+    assert [force for _, force in threads] == [*[False, False, False, False, True] * 2, True]
     assert {thread for thread, _ in threads} == {threading.main_thread()}
 
 
@@ -382,10 +384,15 @@ def test_results_are_computed_beside_the_loop(ctx, dataset):
     assert all(name.startswith("framefold-async") for name in places)
 
 
-def test_a_loop_that_another_task_ends_is_not_complete(ctx, dataset):
+@pytest.mark.parametrize("how", ["aclose", "athrow"])
+def test_a_loop_that_another_task_ends_is_not_complete(ctx, dataset, how):
     async def main():
         async def close_and_go_on():
-            await steps.aclose()
+            if how == "aclose":
+                await steps.aclose()
+            else:
+                with pytest.raises(LookupError):
+                    await steps.athrow(LookupError())
             closed.set()
             await heard.wait()
 
@@ -405,5 +412,20 @@ def test_a_loop_that_another_task_ends_is_not_complete(ctx, dataset):
             await asyncio.wait_for(anext(steps), 60)
             await (asyncio.wait_for(steps.aclose(), 60) if by_a_task else steps.aclose())
             assert [results async for results in steps] == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("exception", [StopIteration, StopAsyncIteration])
+def test_a_plot_that_ends_loops(ctx, dataset, exception):
+    class Broken(Dummy2DPlot):
+        def update(self, damage, force=False):
+            raise exception
+
+    async def main():
+        udf = ff.SumSigUDF()
+        steps = ctx.run_udf_iter(dataset, udf, plots=[Broken(dataset, udf)], sync=False)
+        with pytest.raises(RuntimeError, match=exception.__name__):
+            _ = [results async for results in steps]
 
     asyncio.run(main())

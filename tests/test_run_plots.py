@@ -136,3 +136,27 @@ def test_a_failing_plot_ends_the_run(plotting, dataset, call):
     with pytest.raises(LookupError, match="no screen"):
         list(getattr(plotting, call)(dataset=dataset, udf=udf, plots=plots))
     assert workers() == []
+
+
+def test_a_plot_that_ends_loops(plotting, dataset):
+    class Broken(Plot):
+        def update(self, damage, force=False):
+            next(iter(()))
+
+    udf = Level()
+    steps = plotting.run_udf_iter(dataset=dataset, udf=udf, plots=[Broken(dataset, udf)])
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(steps)
+
+
+def test_an_object_is_free_after_plots_that_fail(plotting, dataset):
+    class Broken(Plot):
+        def display(self):
+            raise LookupError("no screen")
+
+    plotting.plot_class, udf = Broken, Level()
+    with pytest.raises(LookupError) as kept:
+        plotting.run_udf(dataset=dataset, udf=udf, plots=True)
+    plotting.run_udf(dataset=dataset, udf=udf)
+    assert udf.results.level.any()
+    assert kept.value is not None

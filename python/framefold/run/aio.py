@@ -41,11 +41,17 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         try:
             await self.advance()
             results = self._generator.results_so_far()
-            self._generator.update_plots(results)
+            self._update_plots(results)
             return results
         except BaseException as error:
             shorten(error)
             raise
+
+    def _update_plots(self, results: UDFResults) -> None:
+        try:
+            self._generator.update_plots(results)
+        except (StopIteration, StopAsyncIteration) as error:  # of user code, as in `_on_thread`
+            raise not_the_end(error) from error
 
     async def advance(self) -> None:
         """Merge the next partition; at the end, raise StopAsyncIteration."""
@@ -105,8 +111,7 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 
     async def athrow(self, exc: BaseException) -> UDFResults:
         """Stop the run, and raise ``exc``."""
-        self._generator.cancel()
-        await self._finish(self._close)
+        await self.aclose()
         raise exc
 
     async def update_parameters_experimental(self, parameters: Sequence[Mapping[str, Any]]) -> None:
@@ -154,12 +159,12 @@ async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict,
         if not generator.has_plots:
             return await generator.run_to_end()
         results = None
-        while not generator.is_complete:
+        while results is None or not generator.is_complete:  # a run of no partition has a step
             results = None  # or they would be computed before the run goes on
             await generator.advance()
             results = generator.results_so_far()
             generator.update_plots(results)
-        return await generator.kept(results or generator.results_so_far())
+        return await generator.kept(results)
 
 
 async def beside(work: Callable[[], T]) -> T:

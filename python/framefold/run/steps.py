@@ -89,24 +89,24 @@ class ResultGenerator(Iterator[UDFResults]):
                 run.out.close()
             raise
         if plots is not None:
-            plots.begin(self.results_so_far())
+            try:
+                plots.begin(self.results_so_far())
+            except BaseException:
+                self._end()  # the exception may be kept, and with it this
+                raise
 
     @shortened
     def __next__(self) -> UDFResults:
         with self._lock:
-            self.advance()
-            results = self.results_so_far()
-            self.update_plots(results)
+            try:
+                results = self.results_so_far() if self.step() else None
+                if results is not None:
+                    self.update_plots(results)
+            except StopIteration as error:  # of user code: it would end the loop over results
+                raise not_the_end(error) from error
+            if results is None:
+                raise StopIteration
             return results
-
-    def advance(self) -> None:
-        """Merge the next partition; at the end, raise StopIteration."""
-        try:
-            more = self.step()
-        except StopIteration as error:  # of user code: it would end the loop over results
-            raise not_the_end(error) from error
-        if not more:
-            raise StopIteration
 
     @_or_end
     def step(self) -> bool:
