@@ -161,3 +161,37 @@ def test_names_in_texts_count(load, code):
 
     assert described(user(load(1))) == described(user(load(1)))
     assert described(user(load(1))) != described(user(load(2)))
+
+
+#: Functions of the same instructions.
+SAME_INSTRUCTIONS = {
+    "names of parameters": ("def value(a, b): return a - b", "def value(b, a): return b - a"),
+    "a star": ("def value(*a): return len(a)", "def value(a): return len(a)"),
+    "what is tried": (
+        "def value(x):\n    try: x(1); x(2)\n    except KeyError: x(3)",
+        "def value(x):\n    x(1)\n    try: x(2)\n    except KeyError: x(3)",
+    ),
+}
+
+
+@pytest.mark.parametrize("codes", SAME_INSTRUCTIONS.values(), ids=SAME_INSTRUCTIONS)
+def test_code_is_more_than_its_instructions(load, codes):
+    module, instructions, known, texts = load(1), set(), [], set()
+    for code in (*codes, codes[0]):
+        exec(code, vars(module))
+        instructions.add(module.value.__code__.co_code)
+        known.append(facts([(module, {"value"})]))
+        texts.add(described(module.value))
+    assert len(instructions) == 1
+    assert list(differing(*known[:2]))
+    assert not list(differing(known[0], known[2]))
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize("value", [3, 3.5, "three", b"three"])
+def test_what_numbers_and_texts_have_beside_is_seen(value):
+    cls = type("Own", (type(value),), {})
+    one, other = cls(value), cls(value)
+    other.unit = "mm"
+    assert described(one) == described(cls(value))
+    assert described(one) != described(other)

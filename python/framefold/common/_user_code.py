@@ -284,7 +284,14 @@ def of_code(code: CodeType) -> tuple[Any, ...]:
     constants = [
         of_code(each) if isinstance(each, CodeType) else _text(each) for each in code.co_consts
     ]
-    return code.co_code, code.co_names, constants
+    return *parts_of(code), constants
+
+
+def parts_of(code: CodeType) -> tuple[Any, ...]:
+    """What makes up a piece of code, without its constants: what Python compares, but for places."""
+    parameters = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames
+    return (code.co_code, code.co_exceptiontable, *names, *parameters)
 
 
 def names_in(code: CodeType) -> set[str]:

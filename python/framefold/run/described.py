@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from framefold.common import _foreign
-from framefold.common._user_code import attributes_in, globals_in, is_of_user, modules_used
+from framefold.common._user_code import (
+    attributes_in,
+    globals_in,
+    is_of_user,
+    modules_used,
+    parts_of,
+)
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UnsupportedError
 from framefold.udf.base import UDF
@@ -28,6 +34,8 @@ from framefold.udf.base import UDF
 LONGEST = 200
 #: Values within values are looked at so deep.
 DEEPEST = 30
+#: Whose text says all of them; objects of classes that derive from these may have attributes.
+NUMBERS = (bool, int, float, complex)
 
 #: Members of classes that are no code, and differ from process to process.
 _NO_CODE = frozenset({"_abc_impl"})
@@ -96,11 +104,11 @@ class _Known:
         if depth > DEEPEST:
             raise UnsupportedError(f"a {type(value).__name__} refers to too many others")
         inner = functools.partial(self.text, depth=depth + 1)
-        if value is None or isinstance(value, (bool, int, float, complex, np.dtype)):
+        if value is None or type(value) in NUMBERS or isinstance(value, np.dtype):
             return repr(value)
         if isinstance(value, np.generic):
             return f"{value.dtype.str} {value!r}"
-        if isinstance(value, (str, bytes)):
+        if type(value) in (str, bytes):
             data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
             return repr(value) if len(value) <= LONGEST else f"{len(value)} of {digest(data)}"
         if isinstance(value, np.ndarray) and type(value) in (np.ndarray, np.memmap):
@@ -145,8 +153,7 @@ class _Known:
         if isinstance(value, types.MethodType):
             return f"method {inner((value.__self__, value.__func__))}"
         if isinstance(value, types.CodeType):
-            parts = value.co_code, value.co_names, value.co_varnames, value.co_consts
-            return digest(inner(parts).encode())
+            return digest(inner((*parts_of(value), value.co_consts)).encode())
         if isinstance(value, (staticmethod, classmethod)):
             return f"{type(value).__name__} {inner(value.__func__)}"
         if isinstance(value, property):
