@@ -171,6 +171,8 @@ def test_objects(ctx, inline):
         ({"other": np.zeros(42)}, "none of the buffers to merge"),
         ({"most": np.zeros(3)}, r"shape \(3,\).*must have shape \(10, 12\)"),
         ({"total": np.zeros((6, 7, 2))}, r"must have shape \(42, 2\)"),
+        ({"most": np.full(SIG, 0.5)}, "with dtype float64, which cannot become .* uint16"),
+        ({"total": np.zeros((42, 2), "c16")}, "with dtype complex128, which cannot become"),
     ],
 )
 def test_what_does_not_fit_is_refused(ctx, returned, message):
@@ -181,6 +183,21 @@ def test_what_does_not_fit_is_refused(ctx, returned, message):
     dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
     with pytest.raises(UDFError, match=message):
         ctx.run_udf(dataset=dataset, udf=Wrong())
+
+
+def test_values_that_the_declared_dtype_does_not_hold(ctx):
+    class Sums(Own):
+        def merge_all(self, ordered_results):
+            partitions = ordered_results.values()
+            most = np.stack([each.most for each in partitions]).sum(axis=0)
+            return {**super().merge_all(ordered_results), "most": most + self.params.more}
+
+    data = scan("uint16") % 1000
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+    assert ctx.run_udf(dataset=dataset, udf=Sums(more=0))["most"].data.dtype == "uint16"
+    results = ctx.run_udf(dataset=dataset, udf=Sums(more=65536))
+    with pytest.raises(UDFError, match=r"Sums.merge_all returned 'most' with the value 6\d+"):
+        _ = results["most"].data
 
 
 def test_an_exception_in_it_names_the_udf(ctx):

@@ -29,6 +29,7 @@ from framefold.udf.engine.declarations import Buffers
 from framefold.udf.engine.main_side import twin
 from framefold.udf.engine.native import declared_by, finishes_in_python, leave_behind
 from framefold.udf.engine.preprocessed import MainSideState
+from framefold.udf.engine.results import cast, check_kind
 from framefold.udf.native import as_udf
 
 if TYPE_CHECKING:
@@ -306,7 +307,8 @@ def _checked(graph: Graph, what: str, decl: BufferDeclaration, value: Any) -> da
             f"extra_shape={decl.extra_shape} it must have shape {needed}"
         )
     if array.dtype != decl.dtype:
-        array = array.astype(decl.dtype)
+        check_kind(what, array.dtype, decl.dtype)
+        array = array.map_blocks(partial(cast, what, decl.dtype), dtype=decl.dtype)
     if decl.kind != "nav" or n_merged == graph.n_selected:
         return array
     pieces, done = [], 0

@@ -159,19 +159,32 @@ def _checked_array(
             f"declared as kind={decl.kind!r}, extra_shape={decl.extra_shape} "
             f"it must have shape {expected}"
         )
-    if not np.can_cast(array.dtype, decl.dtype, casting="same_kind"):
+    what = f"{udf}.get_results returned {name!r}"
+    check_kind(what, array.dtype, decl.dtype)
+    return cast(what, decl.dtype, array, copy=not fit.owned)
+
+
+def check_kind(what: str, dtype: np.dtype[Any], declared: np.dtype[Any]) -> None:
+    """Refuse a result of a dtype that cannot become the declared one."""
+    if not np.can_cast(dtype, declared, casting="same_kind"):
         raise InvalidResultError(
-            f"{udf}.get_results returned {name!r} with dtype {array.dtype}, which cannot become "
-            f"the declared {decl.dtype} without losing information of another kind"
+            f"{what} with dtype {dtype}, which cannot become the declared {declared} without "
+            f"losing information of another kind"
         )
-    if array.dtype.names and decl.dtype.names and array.dtype.names != decl.dtype.names:
+    if dtype.names and declared.names and dtype.names != declared.names:
         raise InvalidResultError(
-            f"{udf}.get_results returned {name!r} with the fields {array.dtype.names}; the "
-            f"declared ones are {decl.dtype.names}, in that order, as NumPy assigns by position"
+            f"{what} with the fields {dtype.names}; the declared ones are {declared.names}, in that "
+            f"order, as NumPy assigns by position"
         )
-    if (lost := first_lost(array, decl.dtype)) is not None:
+
+
+def cast(
+    what: str, declared: np.dtype[Any], array: npt.NDArray[Any], *, copy: bool = True
+) -> npt.NDArray[Any]:
+    """A result in its declared dtype, which has to hold all values."""
+    if (lost := first_lost(array, declared)) is not None:
         raise InvalidResultError(
-            f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
-            f"{decl.dtype} cannot hold; declare a wider one"
+            f"{what} with the value {lost!r}, which the declared {declared} cannot hold; declare a "
+            f"wider one"
         )
-    return array.astype(decl.dtype, copy=not fit.owned)
+    return array.astype(declared, copy=copy)
