@@ -28,6 +28,12 @@ class Writing(FrameSums):
             self.params.room[0] = frame.max()
 
 
+class Masks(FrameSums):
+    def process_frame(self, frame):
+        super().process_frame(frame)
+        self.params.room[1] = np.ma.masked
+
+
 class CleansUp(Writing):
     def cleanup(self):
         self.params.room[:] = 0
@@ -84,6 +90,8 @@ def dataset(monkeypatch):
         Scratch(np.zeros(DATA.shape[2:])),
         Writing(room=np.zeros(3)),
         Scratch(np.zeros((12, 7))[::2]),
+        Masks(room=np.ma.zeros(3)),
+        Masks(room=np.ma.array(np.zeros(3), mask=[True, False, False])),
         CleansUp(room=np.zeros(3)),
         Resets(room=[np.zeros((6, 7))]),
         Chooses(room=np.zeros(3)),

@@ -99,7 +99,7 @@ class _Parameters:
         """Compare what is there now."""
         for name, value, kept in self._before:
             if isinstance(value, np.ndarray):
-                if name not in self.arrays and not _has(np.asarray(value), kept):
+                if name not in self.arrays and not all(map(_has, _parts(value), kept)):
                     self.arrays.add(name)
             else:
                 entries = _entries(value)
@@ -142,7 +142,7 @@ def _contents(value: Any) -> Iterator[tuple[Any, Any]]:
         seen.add(id(each))
         if isinstance(each, np.ndarray):
             if each.flags.writeable and not each.dtype.hasobject:
-                yield each, np.array(each)
+                yield each, [np.array(part) for part in _parts(each)]
         elif isinstance(each, dict | list | tuple):
             entries = _entries(each)
             found += entries
@@ -154,6 +154,12 @@ def _entries(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [*dict.keys(value), *dict.values(value)]
     return list.copy(value) if isinstance(value, list) else list(value)
+
+
+def _parts(array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The values of an array, and of one of numpy.ma which are masked."""
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    return [np.asarray(array), *([np.ma.getmaskarray(array)] if is_masked else [])]
 
 
 def _has(array: npt.NDArray[Any], kept: npt.NDArray[Any]) -> bool:
