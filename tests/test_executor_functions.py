@@ -47,6 +47,9 @@ def test_functions_on_dask():
         executor.client.wait_for_workers(2, 60)
         assert executor.run_function(int, "11", base=2) == 3
         assert executor.run_function(os.getpid) != os.getpid()
+        assert executor.run_function(dict, key=3, workers=4) == {"key": 3, "workers": 4}
+        each = executor.run_each_worker(dict, workers=4)
+        assert list(each.values()) == [{"workers": 4}] * 2
         assert executor.map(abs, iter([-1, 2])) == [1, 2]
         workers = executor.get_available_workers()
         assert {worker.name for worker in workers} == {"default-cpu-0", "default-cpu-1"}

@@ -272,7 +272,8 @@ class DaskJobExecutor(JobExecutor):
         """
         self.check_open()
         with self._waiting():
-            (result,) = self._gathered(fn, [self.client.submit(fn, *args, pure=False, **kwargs)])
+            task = self.client.submit(_with_named(fn, kwargs), *args, pure=False)
+            (result,) = self._gathered(fn, [task])
         return result
 
     def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
@@ -318,7 +319,7 @@ class DaskJobExecutor(JobExecutor):
         """What a function returns on one worker of each part."""
         workers = self._workers()
         chosen = {part(worker): address for address, worker in workers.items()}.values()
-        found = self.client.run(fn, *args, workers=list(chosen), **kwargs)
+        found = self.client.run(_with_named(fn, kwargs), *args, workers=list(chosen))
         return [(workers[address], found[address]) for address in chosen]
 
     def _workers(self) -> dict[str, WorkerInfo]:
@@ -487,6 +488,11 @@ def cluster_spec(
         key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
         spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
     return spec
+
+
+def _with_named(fn: Callable[..., T], kwargs: Mapping[str, Any]) -> Callable[..., T]:
+    """A function with arguments by name, of which Dask takes some for its own, such as ``key``."""
+    return partial(fn, **kwargs) if kwargs else fn
 
 
 def _connected(cls: Any, *args: Any, within: float | None = None, **options: Any) -> Client:
