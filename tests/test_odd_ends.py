@@ -13,6 +13,7 @@ import time
 import weakref
 from multiprocessing.connection import Connection
 
+import numpy as np
 import pytest
 from process_cases import (
     LIMIT,
@@ -314,3 +315,19 @@ def test_packages_in_a_folder_of_their_own_are_no_code_of_the_user(tmp_path, mon
     for name in ("of_user", "beside_packages"):
         importlib.import_module(name)
         assert is_of_user(name)
+
+
+class Known(Constant):
+    def __init__(self, known):
+        UDF.__init__(self, known=known)
+
+    def process_partition(self, partition):
+        self.results.value[:] = self.params.known["self"][0]["values"].sum()
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_parameters_that_are_within_themselves(executor):
+    known = {"values": np.arange(6.0)[::2]}
+    known["self"] = [known]
+    with shared(executor, cpus=2) as ctx:
+        assert (ctx.run_udf(frames(ctx), Known(known))["value"].data == 6).all()

@@ -121,16 +121,20 @@ def laid_out_to_travel(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _each_array(value: Any, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
-    """The value, with changed arrays; what has none is the same object."""
+def _each_array(
+    value: Any,
+    change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
+    around: tuple[int, ...] = (),
+) -> Any:
+    """The value, with changed arrays; what has none, or is within itself, is the same object."""
     if isinstance(value, np.ndarray):
         return change(value)
     cls = type(value)
     make = getattr(cls, "_make", cls)  # named tuples have this function
-    if make is cls and cls not in (dict, list, tuple):
+    if (make is cls and cls not in (dict, list, tuple)) or id(value) in around:
         return value
     entries = list(value.values() if cls is dict else value)
-    changed = [_each_array(entry, change) for entry in entries]
+    changed = [_each_array(entry, change, (*around, id(value))) for entry in entries]
     if all(map(operator.is_, changed, entries)):
         return value
     return dict(zip(value, changed, strict=True)) if cls is dict else make(changed)
