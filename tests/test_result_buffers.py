@@ -123,6 +123,7 @@ def test_results_say_what_they_are(result):
 
 def test_results_compute_as_arrays_do(result):
     image, data = result["image"], result["image"].data
+    bright = BufferWrapper("single", data.shape, bool, raw=data > 100)
     for made, expected in (
         (image + 1, data + 1),
         (2 - image, 2 - data),
@@ -136,6 +137,8 @@ def test_results_compute_as_arrays_do(result):
         (np.sqrt(image), np.sqrt(data)),
         (np.add.reduce(image), data.sum(axis=0)),
         (np.mean(image), data.mean()),
+        (np.sum(data, where=bright), data[data > 100].sum()),
+        (np.add(image, 1, out=np.zeros_like(data), where=bright), np.where(bright, data + 1, 0)),
         (np.stack([image, image]), np.stack([data, data])),
     ):
         assert type(made) is type(expected)

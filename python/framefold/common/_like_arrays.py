@@ -20,14 +20,19 @@ class LikeArray(NDArrayOperatorsMixin):
                 "results of a run are not changed in place; write to an array of your own: "
                 "out=np.array(result)"
             )
-        arrays = (np.asarray(each) if isinstance(each, LikeArray) else each for each in inputs)
-        return getattr(ufunc, method)(*arrays, **kwargs)
+        options = {name: _array(each) for name, each in kwargs.items()}  # such as `where`
+        return getattr(ufunc, method)(*map(_array, inputs), **options)
 
     def __bool__(self) -> bool:
         return bool(np.asarray(self))
 
     # Equal results are not the same result.
     __hash__ = object.__hash__
+
+
+def _array(value: Any) -> Any:
+    """The array of a result; anything else as it is."""
+    return np.asarray(value) if isinstance(value, LikeArray) else value
 
 
 def _not_in_place(self: LikeArray, other: Any) -> Any:
