@@ -55,6 +55,10 @@ def test_mapped_arrays_and_objects(tmp_path):
         found = pickle.loads(pickles.dumps_by_value(given, share=False)[0])
         assert found.dtype == given.dtype
         np.testing.assert_array_equal(found, given)
+    large = np.memmap(tmp_path / "b", dtype="u2", shape=(pickles.LARGE,), mode="w+")
+    data, shared = pickles.dumps_by_value(large, share=True)
+    assert len(data) < 1000
+    assert [each.nbytes for each in shared] == [large.nbytes]
 
 
 def test_arrays_in_code_and_in_exceptions():

@@ -59,7 +59,7 @@ def packed(value: Any) -> bytes:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        return _in_its_byte_order(value)
+        return _reduced_array(value)
 
 
 @cache
@@ -74,7 +74,7 @@ def pickler_by_value() -> Any:
             for cls, reduce in reduced_by.items():
                 if isinstance(value, cls):
                     return reduce(value)
-            reduced = _in_its_byte_order(value)
+            reduced = _reduced_array(value)
             return super().reducer_override(value) if reduced is NotImplemented else reduced
 
     return Pickler
@@ -111,11 +111,16 @@ def _reduced_code(code: CodeType) -> tuple[Any, ...]:
     )
 
 
-def _in_its_byte_order(value: Any) -> Any:
-    """How an array is pickled that NumPy would bring into this machine's byte order.
+def _reduced_array(value: Any) -> Any:
+    """How an array is pickled that NumPy would copy, or bring into this machine's byte order.
 
-    So it does where elements do not follow each other, with objects, and for subclasses.
+    The latter where elements do not follow each other, with objects, and for subclasses; the former
+    for files that are mapped, which become arrays.
     """
+    if type(value) is np.memmap:
+        plain = value.view(np.ndarray)
+        reduced = _reduced_array(plain)
+        return plain.__reduce_ex__(5) if reduced is NotImplemented else reduced
     if not isinstance(value, np.ndarray) or value.dtype.isnative:
         return NotImplemented
     if type(value) is not np.ndarray or value.dtype.hasobject:
