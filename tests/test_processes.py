@@ -87,12 +87,16 @@ def test_names_of_the_reference():
     assert PipelinedExecutor(spec[:2]).gpus_only
     with pytest.raises(InvalidArgumentError, match="cudas is -1"):
         PipelinedExecutor.make_spec(cpus=1, cudas=-1)
+    assert len(PipelinedExecutor.make_spec(cpus=np.int64(2))) == 2
+    assert ProcessJobExecutor(np.int64(2), gpus=np.arange(2)).gpus == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
         ({"n_workers": 0}, "n_workers is 0"),
+        ({"n_workers": 2.5}, "n_workers=2.5 is not a whole number"),
+        ({"gpus": [0, 1.5]}, "gpus is"),
         ({"timeout": 0}, "timeout is 0"),
         ({"startup_timeout": -1.0}, "startup_timeout is -1"),
         ({"startup_timeout": None, "timeout": 30}, "startup_timeout is None, expected a number"),

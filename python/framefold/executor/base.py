@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral
+from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from framefold.common._integers import whole
+from framefold.common._integers import MOST, is_integer, whole
+from framefold.common._items import has_items
 from framefold.common._numbers import as_float
 from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
@@ -86,6 +88,7 @@ class JobExecutor:
         InvalidArgumentError
             If they are none, or do not name devices.
         """
+        number = None if number is None else whole(what, number, -MOST)
         self.gpus = checked_gpus(gpus)
         self.gpus_only = number == 0 and self.gpus not in (None, 0, ())
         self.cpus_asked_for = bool(number)
@@ -194,23 +197,24 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
     """
     if gpus is None:
         return None
-    if not isinstance(gpus, (int, Iterable)):
-        gpus = whole("gpus", gpus)
-    listed = gpus if isinstance(gpus, int) else tuple(gpus)
-    numbers = (listed,) if isinstance(listed, int) else listed
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
+    numbers: tuple[Any, ...] = tuple(gpus) if has_items(gpus) else (gpus,)
+    if not all(is_integer(n) and n >= 0 for n in numbers):
         raise InvalidArgumentError(
             f"gpus is {gpus!r}, expected how many CUDA devices to use, or the numbers of devices "
             f"such as [0, 1]"
         )
-    return listed
+    found = tuple(map(index, numbers))
+    return found if has_items(gpus) else found[0]
 
 
 def listed(devices: int | Iterable[int], name: str) -> list[int]:
     """The entries of a parameter that says how many workers, or which ones."""
-    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
+    if has_items(devices):
+        return list(devices)
+    n: Any = devices
+    if not is_integer(n) or n < 0:
         raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
-    return list(range(devices)) if isinstance(devices, int) else list(devices)
+    return list(range(n))
 
 
 def check_main_process_gpu(main_process_gpu: int | bool | None) -> None:
