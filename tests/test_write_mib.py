@@ -186,6 +186,8 @@ def test_what_is_no_frame_leaves_no_file(tmp_path: Path) -> None:
     rows = iter(np.zeros((4, 64), dtype=np.uint8))
     with pytest.raises(ValueError, match=r"frame of shape \(64,\), expected two axes"):
         write_mib(tmp_path / "scan.mib", rows, (2, 2), depth=6)
+    with pytest.raises(ValueError, match="ScanX and ScanY describe two axes"):
+        write_mib(tmp_path / "scan.mib", np.zeros((2, 2, 2, 4, 64), dtype=np.uint8))
     assert list(tmp_path.iterdir()) == []
 
 

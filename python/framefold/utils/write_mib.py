@@ -127,6 +127,8 @@ def write_mib(
     numbers = [""] if frames_per_file is None else range(-(-n_frames // frames_per_file))
     files = [path.with_name(f"{path.name}{number}.mib") for number in numbers]
     sidecar = path.with_name(path.name + ".hdr")
+    # A scan that cannot be described must not leave frames behind.
+    text = _sidecar(nav_shape, depth=depth, layout=layout, scan=scan_in_hdr) if hdr else ""
     for there in (*files, *([sidecar] if hdr else [])):
         if there.exists() and not overwrite:
             raise ExistingFileError(f"'{there}' exists; pass overwrite=True to replace it")
@@ -169,7 +171,6 @@ def write_mib(
     if n_written != n_frames:
         raise ValueError(f"found {n_written} frames, expected {n_frames} for scan {nav_shape}")
     if hdr:
-        text = _sidecar(nav_shape, depth=depth, layout=layout, scan=scan_in_hdr)
         sidecar.write_bytes(text.encode("ascii"))
     return written
 
