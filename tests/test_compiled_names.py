@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
-from compiled_cases import cache  # noqa: F401
+from compiled_cases import both, cache, dataset, interpreted, results  # noqa: F401
 
 import framefold as ff
 from framefold.compilation import store
@@ -242,3 +242,27 @@ def test_values_of_closures_are_compiled_in(ctx):
     for limit in (5, 50):
         counts = ctx.map(dataset, above(limit)).data
         np.testing.assert_array_equal(counts, (limit < DATA).sum((2, 3)))
+
+
+Disk = namedtuple("Disk", "centre radius shape")
+Two = namedtuple("Two", "one other")
+
+
+def test_named_tuples_among_parameters(ctx):
+    class Inside(ff.UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="float64", extra_shape=(4,))}
+
+        def get_task_data(self):
+            return {"two": Two(np.arange(3.0), np.arange(3.0))}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            disk, two, x = self.params.disk, self.task_data.two, self.results.x
+            two.one[:] += disk.radius
+            x[0] = frame[disk.centre.one, disk.centre.other] * disk.radius
+            x[1] = two.one[1] + two.other[2]
+            x[2] = 1 if disk.shape == "disk" else 2
+            x[3] = disk[1] + len(disk)
+
+    both(ctx, DATA, Inside, params=lambda: {"disk": Disk(Two(1, 2), 0.5, "disk")})

@@ -10,7 +10,7 @@ from framefold.compilation.names import fingerprint, keeps
 from framefold.compilation.values import Spec
 
 #: To be raised whenever the code that is generated changes.
-GENERATION = 26
+GENERATION = 27
 
 #: The first slots of a block: where an exception is found, the first frame of the partition and how
 #: many it has, the address of positions under a ROI, and whether there is one.
@@ -126,4 +126,4 @@ def _plain(member: Member) -> tuple[Any, ...]:
 def _plain_spec(spec: Spec) -> tuple[Any, ...]:
     function = None if spec.function is None else fingerprint(spec.function)
     items = tuple(_plain_spec(item) for item in spec.items)
-    return (*spec[:4], items, spec.text, function)
+    return (*spec[:4], items, spec.text, getattr(spec.named, "_fields", None), function)
