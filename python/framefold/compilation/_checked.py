@@ -1,19 +1,19 @@
 """What Numba computes with arrays without looking at their shapes, in compiled code with a look.
 
 Its ``a += b`` and ``np.add(a, b, out)`` read behind the smaller array, and read what they have
-written where both are parts of one array; its ``a.flat[i]`` takes any index, ``a[mask]`` a mask of
-any length, and ``np.take`` and the like any index along an axis; its ``np.median`` sorts NaN among
-the numbers, and its ``np.isclose`` of arrays writes behind its result, and of unsigned numbers has
-differences that wrap; its ``np.floor_divide`` rounds before it rounds down, its ``np.clip`` of
-integers rounds bounds, and with arrays as bounds writes behind its result; quotients of arrays of
-short integers are ``float32``, and sums of many numbers are rounded to it one by one. This module
-imports Numba.
+written where both are parts of one array, as its ``a[0, 1:] = b`` does; its ``np.take`` and the
+like take any index along an axis; its ``np.median`` sorts NaN among the numbers, and its
+``np.isclose`` of arrays writes behind its result, and of unsigned numbers has differences that
+wrap; its ``np.floor_divide`` rounds before it rounds down, its ``np.clip`` of integers rounds
+bounds, and with arrays as bounds writes behind its result; quotients of arrays of short integers
+are ``float32``, and sums of many numbers are rounded to it one by one. This module imports Numba.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numba
@@ -28,9 +28,9 @@ from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
 from framefold.compilation._arithmetic import array_of, dtype_of, in_double, is_float
+from framefold.compilation._indexing import Indexing, index_variable, is_slice, parts_of
 from framefold.compilation._instead import (
     NAMES,
-    OUTSIDE,
     REPLACED,
     WITH_OUTPUT,
     floats,
@@ -40,7 +40,6 @@ from framefold.compilation._instead import (
     square,
 )
 from framefold.compilation._lowering import HELPER
-from framefold.compilation._order import InOrder
 from framefold.compilation._readonly import definition
 from framefold.compilation._sums import OF_MANY, SINGLE, function_for
 
@@ -49,7 +48,6 @@ nt: Any = numba.types
 SHAPES = "operands could not be broadcast together: an output has to have the shape of the result"
 OVERLAP = "the operand is a part of what is written to; make a copy of it before"
 AXES = "along an axis, np.take takes indices of one axis in compiled code: pass indices.ravel()"
-MASKS = "a mask has to be as long as the axis that it is an index of"
 
 #: As functions, ``a += b`` and the like.
 IN_PLACE = (
@@ -148,78 +146,6 @@ def kept(target: Any, operand: Any) -> Any:
     return operand
 
 
-def _flat_index(*, checked: bool) -> Any:
-    @intrinsic
-    def index_of(typing_context: Any, flat: Any, index: Any) -> Any:
-        signed = getattr(index, "signed", True)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            struct = cgutils.create_struct_proxy(flat)(context, builder, value=arguments[0])
-            size = make_array(flat.array_type)(context, builder, struct.array).nitems
-            at = arguments[1]
-            if signed:
-                below = builder.icmp_signed("<", at, at.type(0))
-                at = builder.select(below, builder.add(at, size), at)
-            if checked:
-                with builder.if_then(builder.icmp_unsigned(">=", at, size), likely=False):
-                    context.call_conv.return_user_exc(builder, IndexError, (OUTSIDE,))
-            return at
-
-        # By these types, Numba finds the code again.
-        return nt.intp(flat, nt.intp if signed else nt.uintp), codegen
-
-    return index_of
-
-
-#: Counts negative indices of ``a.flat`` from the end, and refuses those outside or not.
-FLAT_INDEX = {checked: _flat_index(checked=checked) for checked in (False, True)}
-
-
-@intrinsic
-def masks_fit(typing_context: Any, array: Any, index: Any) -> Any:
-    """An index, whose masks have to be as long as the axes that they are for."""
-    array = array_of(array)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lengths = cgutils.unpack_tuple(
-            builder, make_array(array)(context, builder, arguments[0]).shape
-        )
-        many = isinstance(index, nt.BaseTuple)
-        parts = cgutils.unpack_tuple(builder, arguments[1]) if many else [arguments[1]]
-        bad = cgutils.false_bit
-        for axis, kind, part in zip(_axes_of(index, array.ndim), _parts(index), parts, strict=True):
-            if _is_mask(kind):
-                (length,) = cgutils.unpack_tuple(
-                    builder, make_array(kind)(context, builder, part).shape
-                )
-                differs = builder.icmp_signed("!=", length, lengths[axis])
-                bad = builder.or_(bad, differs)
-        with builder.if_then(bad, likely=False):
-            context.call_conv.return_user_exc(builder, IndexError, (MASKS,))
-        return impl_ret_borrowed(context, builder, index, arguments[1])
-
-    return index(array, index), codegen
-
-
-def _parts(index: Any) -> tuple[Any, ...]:
-    """The types of the parts of an index, which is a tuple or is not."""
-    return tuple(index.types) if isinstance(index, nt.BaseTuple) else (index,)
-
-
-def _is_mask(part: Any) -> bool:
-    return isinstance(part, nt.Array) and part.dtype == nt.boolean and part.ndim == 1
-
-
-def _axes_of(index: Any, ndim: int) -> Iterator[int]:
-    """The axis that each part of an index is for, or begins at."""
-    kinds = _parts(index)
-    left_out = ndim - sum(not isinstance(each, nt.EllipsisType | nt.NoneType) for each in kinds)
-    axis = 0
-    for kind in kinds:
-        yield axis
-        axis += left_out if isinstance(kind, nt.EllipsisType) else not isinstance(kind, nt.NoneType)
-
-
 #: NumPy's functions that take indices, and how Numba calls their arguments: what is indexed, the
 #: indices, and the axis.
 BY_INDEX = {
@@ -240,7 +166,7 @@ METHODS |= {(nt.Array, each.__name__): each for each in (np.sum, np.mean, np.var
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class CheckArrays(InOrder):
+class CheckArrays(Indexing):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
 
     _name = "framefold_check_arrays"
@@ -295,8 +221,7 @@ class CheckArrays(InOrder):
             return changed
         value, loc = getattr(statement, "value", None), statement.loc
         if isinstance(statement, ir.SetItem | ir.StaticSetItem):
-            index = self._index(state, statement.target, statement, new)
-            return index and ir.SetItem(statement.target, index, value, loc)
+            return self._assigned(state, statement, new)
         if not isinstance(value, ir.Expr) or not isinstance(statement, ir.Assign):
             return None
         made = None
@@ -329,6 +254,47 @@ class CheckArrays(InOrder):
             made = self._sign(state, statement, made, new)
             made = self._call_of_quotient(state, statement, made, new)
         return made and ir.Assign(made, statement.target, loc)
+
+    def _assigned(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to put in the place of ``a[i] = b``; None if it stays as it is."""
+        target, value, loc = statement.target, statement.value, statement.loc
+        index = self._index(state, target, statement, new)
+        array, given = state.typemap[target.name], index_variable(statement)
+        # Of slices alone, Numba finds what they overlap. Of others, it leaves out some of the axes.
+        parts = () if given is None else parts_of(state.typemap[given.name])
+        if isinstance(array, nt.Array) and not (parts and all(map(is_slice, parts))):
+            if not self._is_in_place(state, statement):
+                value = self._separate(state, target, value, loc, new)
+            if index is None and given is not None:
+                own = self._separate(state, target, given, loc, new)
+                index = None if own is given else own
+        if index is not None:
+            return ir.SetItem(target, index, value, loc)
+        if value is statement.value:
+            return None
+        if isinstance(statement, ir.SetItem):
+            return ir.SetItem(target, given, value, loc)
+        return ir.StaticSetItem(target, statement.index, given, value, loc)
+
+    def _is_in_place(self, state: Any, statement: Any) -> bool:
+        """Whether it is the end of ``a[i] += b``, which is there already."""
+        known = partial(definition, state.func_ir)
+        made = known(statement.value)
+        part = known(made.lhs) if getattr(made, "op", "") == "inplace_binop" else None
+        if getattr(part, "op", "") not in ("getitem", "static_getitem"):
+            return False
+        same = (part.value, statement.target), (index_variable(part), index_variable(statement))
+        return all(None not in two and known(two[0]) is known(two[1]) is not None for two in same)
+
+    def _separate(
+        self, state: Any, target: Any, value: Any, loc: Any, new: Callable[[Any], Any]
+    ) -> Any:
+        """A value, or a copy where it is an array that shares memory with what is written to."""
+        kind = state.typemap[value.name]
+        is_view = isinstance(kind, nt.Array) and kind.ndim > 0 and kind.mutable
+        if not is_view or self._is_new(state, value):
+            return value
+        return self._called(separate, (target, value), loc, new)
 
     def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of a median of numbers that may be NaN."""
@@ -522,28 +488,6 @@ class CheckArrays(InOrder):
         """Whether an array was made by an operator, so that it is part of no other."""
         found = definition(state.func_ir, variable)
         return isinstance(found, ir.Expr) and found.op in ("binop", "unary")
-
-    def _index(self, state: Any, array: Any, access: Any, new: Callable[[Any], Any]) -> Any:
-        """What to take for an index; None if it stays as it is."""
-        kind, index, loc = state.typemap[array.name], access.index, access.loc
-        checked = bool(state.flags.boundscheck)
-        if isinstance(kind, nt.NumpyFlatType):
-            function = FLAT_INDEX[checked]
-            if not isinstance(index, ir.Var):
-                index = new(ir.Const(index, loc))
-        elif checked and array_of(kind) and self._has_masks(state, access):
-            function = masks_fit
-            if not isinstance(index, ir.Var):
-                index = access.index_var
-        else:
-            return None
-        name = new(ir.Global("index", function, loc))
-        return new(ir.Expr.call(name, (array, index), (), loc))
-
-    def _has_masks(self, state: Any, access: Any) -> bool:
-        """Whether there are masks in an index."""
-        index = access.index if isinstance(access.index, ir.Var) else access.index_var
-        return index is not None and any(map(_is_mask, _parts(state.typemap[index.name])))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -1,0 +1,80 @@
+"""Indices of arrays in compiled code mean what they mean in NumPy, and what is assigned, too."""
+
+import numpy as np
+import pytest
+from compiled_cases import both, cache, results  # noqa: F401
+
+import framefold as ff
+from framefold.exceptions import UDFError
+
+pytest.importorskip("numba")
+
+DATA = np.arange(1, 2 * 3 * 6 * 8 + 1).reshape(2, 3, 6, 8).astype("int32")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+class One(ff.UDF):
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"x": self.buffer("nav", dtype="int64", extra_shape=(8, 12))}
+
+
+def test_what_is_assigned_may_be_a_part_of_the_same_array(ctx):
+    class Assigned(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            f, x, some = frame.copy(), self.results.x, np.array([3, 0, 2, 1])
+            f[0, 1:] = f[0, :0:-1]
+            f[1, 3:] = f[1, 1:-2]
+            f[2, some] = f[2, 4:]
+            f[3, f[3] % 2 > 0] = f[3, :3:-1]
+            row = f[4, 1:-1]
+            row += 1
+            f[4, 2:] = row
+            f[5, 1:] += f[5, :-1]
+            f.reshape((2, 3, 8))[1, :2, 0] = f.reshape((2, 3, 8))[1, 1::-1, 0]
+            x[:6, :8] = f
+            some[some] = np.arange(4) * 5
+            x[6, :4] = some
+            x[7], x[6] = x[6], x[7]
+
+    both(ctx, DATA, Assigned)
+
+
+def masks():
+    columns = np.arange(8) % 3 == 0
+    return {"rows": np.array([False, True, True]), "columns": columns, "two": np.arange(8) % 5 == 1}
+
+
+def test_axes_of_masks_beside_other_indices(ctx):
+    class Axes(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, rows, columns = self.results.x, self.params.rows, self.params.columns
+            two = self.params.two
+            stack = frame.copy().reshape((2, 3, 8))
+            x[:3, :3] = stack[1, :, columns]
+            x[3:6, :3] = stack[-1, ..., columns] * 2
+            x[6, :2] = stack[0, rows, two]
+            stack[0, :, columns] = stack[1, :3, :3].T
+            stack[1][rows, two] += 9000
+            stack[1, :2, columns] += 100
+            x[:6, 4:] = stack.reshape((6, 8))
+
+    both(ctx, DATA, Axes, params=masks)
+
+
+def test_axes_that_numba_has_in_another_order_are_refused(ctx):
+    class Axes(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[:6, :1] = frame.copy()[0, None, self.params.columns].T
+
+    with pytest.raises(UDFError, match="take them one after the other"):
+        results(ctx, DATA, Axes(**masks()))
