@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
-from compiled_cases import both, cache, dataset, interpreted, results  # noqa: F401
+from compiled_cases import both, cache  # noqa: F401
 
 import framefold as ff
 from framefold.compilation import store
