@@ -105,3 +105,36 @@ def test_a_run_that_is_dropped_while_the_interpreter_ends():
     command = [sys.executable, "-c", DROPS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+READS = """
+import sys, time
+import numpy as np
+import framefold as ff
+
+class Slow:
+    name, extensions = "slow", ()
+    shape, sig, dtype = (40,), (4, 4), np.dtype("u1")
+
+    @staticmethod
+    def open(path):
+        return Slow()
+
+    def read(self, frames, out):
+        time.sleep(0.02)
+        out[...] = 1
+
+ff.register_format(Slow)
+ctx = ff.Context.make_with("threads", cpus=4)
+steps = ctx.run_udf_iter(ctx.load("slow", sys.argv[1], num_partitions=40), ff.SumUDF())
+next(steps)
+print("the end", flush=True)
+"""
+
+
+def test_frames_that_python_reads_while_the_interpreter_ends(tmp_path):
+    path = tmp_path / "scan"
+    path.touch()
+    command = [sys.executable, "-c", READS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")

@@ -65,7 +65,7 @@ impl PyDriver {
         };
         let places: Arc<dyn WorkerScope> = Arc::new(Places::of(py, places.unwrap_or_default())?);
         // Threads of kernels alone never meet the interpreter.
-        let scope = plan.needs_python().then_some(places);
+        let scope = plan.runs_python().then_some(places);
         let merges = || py.import("framefold.common._ctrl_c")?.getattr("Deferring")?.call0();
         let merges = plan.needs_python().then(merges).transpose()?.map(Bound::unbind);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());

@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What data sets of such frames are called.
+pub(crate) const PIECES: &str = "dask";
+
 /// A data set whose frames are read by `read(piece)`, on the thread of the worker that needs them.
 ///
 /// `starts` are the first frames of all pieces, and their number as the last entry. `read` returns
@@ -36,11 +39,11 @@ pub(crate) fn from_pieces(
     let dtype = StoredDType::parse(dtype).or_raise(py)?.dtype;
     let ascending = starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b);
     let format = match (format, ascending) {
-        ("dask", true) => "dask",
+        (PIECES, true) => PIECES,
         (_, false) => return Err(Error::bug("pieces of frames are not in order")).or_raise(py),
         (other, true) => {
             let error = Error::invalid(format!("there is no format of pieces '{other}'"));
-            return Err(error.with_hint("use 'dask'")).or_raise(py);
+            return Err(error.with_hint(format!("use '{PIECES}'"))).or_raise(py);
         }
     };
     let info = SourceInfo {

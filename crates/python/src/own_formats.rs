@@ -7,6 +7,7 @@ use crate::dataset::shared_bytes;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
 use crate::file_path::FilePath;
+use crate::frames::PIECES;
 use crate::options::{keywords, kind_of};
 use crate::udf::stash_held_gil;
 use framefold::core::{
@@ -60,6 +61,13 @@ pub(crate) fn register_format(
         open: Box::leak(Box::new(open)),
     };
     io::replace(format).or_raise(py).map(|_| ())
+}
+
+/// Whether Python reads the frames of data sets of that format.
+pub(crate) fn is_read_by_python(format: &str) -> bool {
+    let is_that = |known: &Format| known.name == format;
+    let is_added = io::formats().into_iter().any(is_that) && !io::FORMATS.iter().any(is_that);
+    is_added || format == PIECES
 }
 
 fn leaked(text: String) -> &'static str {

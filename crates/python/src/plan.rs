@@ -6,6 +6,7 @@ use crate::ending::{attached, detached, note};
 use crate::errors::{OrRaise, from_python};
 use crate::native::NativeUdf;
 use crate::observer::{POLL, PyObserver, watched};
+use crate::own_formats::is_read_by_python;
 use crate::parts::{self, Part};
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
@@ -276,6 +277,11 @@ impl PyPlan {
     /// Whether any UDF or stage is written in Python.
     pub(crate) fn needs_python(&self) -> bool {
         self.formats.iter().any(Option::is_some) || self.plan.dataset().source().contends()
+    }
+
+    /// Whether its threads run Python: where any of these is, or Python reads the frames.
+    pub(crate) fn runs_python(&self) -> bool {
+        self.needs_python() || is_read_by_python(self.plan.dataset().source().info().format)
     }
 
     /// What stops its runs.
