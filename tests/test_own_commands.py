@@ -35,6 +35,17 @@ def test_lists_with_files_of_functions(run, tmp_path, request, capfd):
         assert f"in 'ring 1,{number}'" in capfd.readouterr().err
 
 
+def test_files_may_be_called_as_modules_are(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    known = {name: sys.modules.get(name) for name in ("signal", "sparse", "__main__")}
+    for name in known:
+        (tmp_path / f"mine/{name}.py").write_text("def f(frame):\n    return frame.sum()\n")
+        assert _own_commands.run(["run", f"mine/{name}.py:f", "a.npy", "-f", "-o", "out.npy"]) == 0
+        np.testing.assert_array_equal(np.load("out.npy"), DATA.sum(axis=(2, 3)))
+        assert sys.modules.pop(f"{name}_py").f(DATA) == DATA.sum()
+    assert known == {name: sys.modules.get(name) for name in known}
+
+
 def test_what_names_a_function_is_told_from_files_and_values():
     for line in (
         "run mine:F a.mib",

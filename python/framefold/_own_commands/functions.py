@@ -6,7 +6,7 @@ import sys
 from ast import literal_eval
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def found(name: str) -> Any:
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(".py"):
-            spec = spec_from_file_location(Path(place).stem, place)
+            spec = spec_from_file_location(_name_of_file(Path(place)), place)
             if spec is None or spec.loader is None or not Path(place).is_file():
                 raise InvalidArgumentError(f"there is no file '{place}'")
             module = module_from_spec(spec)
@@ -41,6 +41,18 @@ def found(name: str) -> Any:
             f"'{place}' has no '{attribute}'; it has {', '.join(public) or 'nothing'}"
         )
     return getattr(module, attribute)
+
+
+def _name_of_file(path: Path) -> str:
+    """What a file is called as a module: as other files, unless others import that name."""
+    try:
+        other = find_spec(path.stem)
+    except ImportError:
+        return path.stem
+    except ValueError:  # one that has been imported, and says nothing of its file
+        return f"{path.stem}_py"
+    is_free = other is None or (other.origin and Path(other.origin).resolve() == path.resolve())
+    return path.stem if is_free else f"{path.stem}_py"
 
 
 def made(function: Any, parameters: dict[str, Any]) -> UDF:
