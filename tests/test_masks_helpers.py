@@ -207,6 +207,29 @@ def test_indices_of_compiled_code(shape, data):
     np.testing.assert_array_equal(back, several)
 
 
+def test_indices_of_narrow_and_unsigned_integers():
+    def plain(name):
+        compiled = getattr(helpers, name)
+        return getattr(compiled, "py_func", compiled)
+
+    for of, shape, index in (
+        (np.uint8, (200, 250), (190, 240)),
+        (np.int32, (60_000, 60_000), (59_999, 59_998)),
+        (np.uint64, (2**50, 2**12), (2**50 - 1, 2**12 - 1)),
+    ):
+        flat, several = index[0] * shape[1] + index[1], np.array(index, of)[:, np.newaxis]
+        for dims in (shape, np.array(shape, of)):
+            assert plain("numba_ravel_multi_index_single")(np.array(index, of), dims) == flat
+            assert plain("numba_ravel_multi_index_multi")(several, dims)[0] == flat
+        flats = np.array([flat], np.uint64)
+        found = plain("numba_unravel_index_single")(flats[0], np.array(shape, of))
+        assert found.tolist() == list(index)
+        assert plain("numba_unravel_index_multi")(flats, shape)[:, 0].tolist() == list(index)
+    assert plain("numba_unravel_index_single")(np.uint8(5), (300, 300)).tolist() == [0, 5]
+    # Compiled, where unsigned and signed integers of 64 bits would make a float.
+    assert helpers.numba_unravel_index_multi(flats, shape)[:, 0].tolist() == list(index)
+
+
 def test_dense_times_sparse():
     scipy_sparse = pytest.importorskip("scipy.sparse")
     rng = np.random.default_rng(0)

@@ -1,6 +1,8 @@
 """Between flat and multi-dimensional indices in C order, for use in compiled code.
 
-As NumPy's functions of similar names, but without checks of the range.
+As NumPy's functions of similar names, but without checks of the range. All is computed in int64:
+narrow integers would wrap around where the code is not compiled, and where it is, unsigned ones of
+64 bits and signed ones would make floats.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def numba_ravel_multi_index_single(multi_index: Shape, dims: Shape) -> int:
     """
     flat = 0
     for axis in range(len(dims)):
-        flat = flat * dims[axis] + multi_index[axis]
+        flat = flat * np.int64(dims[axis]) + np.int64(multi_index[axis])
     return flat
 
 
@@ -58,7 +60,8 @@ def numba_ravel_multi_index_multi(multi_index: Shape, dims: Shape) -> npt.NDArra
     flat = np.zeros(len(multi_index[0]), dtype=np.int64)
     for axis in range(len(dims)):
         for item in range(len(flat)):
-            flat[item] = flat[item] * dims[axis] + multi_index[axis][item]
+            index = np.int64(multi_index[axis][item])
+            flat[item] = flat[item] * np.int64(dims[axis]) + index
     return flat
 
 
@@ -76,10 +79,11 @@ def numba_unravel_index_single(index: int, shape: Shape) -> npt.NDArray[np.int64
         The shape of the array.
     """
     result = np.zeros(len(shape), dtype=np.int64)
+    rest = np.int64(index)
     for axis in range(len(shape) - 1, 0, -1):
-        result[axis] = index % shape[axis]
-        index = index // shape[axis]
-    result[0] = index
+        result[axis] = rest % np.int64(shape[axis])
+        rest = rest // np.int64(shape[axis])
+    result[0] = rest
     return result
 
 
@@ -96,9 +100,9 @@ def numba_unravel_index_multi(indices: Shape, shape: Shape) -> npt.NDArray[np.in
     """
     result = np.zeros((len(shape), len(indices)), dtype=np.int64)
     for item in range(len(indices)):
-        index = indices[item]
+        rest = np.int64(indices[item])
         for axis in range(len(shape) - 1, 0, -1):
-            result[axis, item] = index % shape[axis]
-            index = index // shape[axis]
-        result[0, item] = index
+            result[axis, item] = rest % np.int64(shape[axis])
+            rest = rest // np.int64(shape[axis])
+        result[0, item] = rest
     return result
