@@ -299,6 +299,7 @@ def test_an_array_of_integers_that_fits_both_is_a_mask(ctx):
         ({"excluded_pixels": [["x"], ["y"]]}, "excluded_pixels is"),
         ({"excluded_pixels": [(1, 2), (3,)]}, r"excluded_pixels is \[\(1, 2\), \(3,\)\]"),
         ({"excluded_pixels": 5}, "excluded_pixels is 5"),
+        ({"excluded_pixels": np.array(5)}, r"excluded_pixels is array\(5\)"),
     ],
 )
 def test_sets_that_do_not_fit_themselves(arguments, message):

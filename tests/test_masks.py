@@ -272,6 +272,8 @@ def test_misuse_of_stacks():
     for x, y, words in [([1, np.nan], [1, 1], "offsetX is nan"), ([1, 1], [1, 1e18], "offsetY is")]:
         with pytest.raises(InvalidArgumentError, match=words):
             masks.sparse_template_multi_stack([0, 1], x, y, template, 5, 5)
+    with pytest.raises(InvalidArgumentError, match=r"has shape \(2,\), expected two axes"):
+        masks.sparse_template_multi_stack([0], [1], [1], template[0], 5, 5)
 
 
 def test_copies_that_add_up_to_more_than_their_dtype_holds():

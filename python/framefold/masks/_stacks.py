@@ -49,8 +49,8 @@ def sparse_template_multi_stack(
     ------
     InvalidArgumentError
         If index and offsets are not equally long, an index is negative or not whole, or an offset
-        is NaN or farther away than any pixel; if copies add up to more than integers of the dtype
-        of ``template`` hold.
+        is NaN or farther away than any pixel; if ``template`` has not two axes, or its copies add
+        up to more than integers of its dtype hold.
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
@@ -58,6 +58,8 @@ def sparse_template_multi_stack(
     refuse_masked("index, offsets and template", [mask_index, offsetX, offsetY, template])
     width, height = frame_shape(imageSizeX, imageSizeY)
     template = np.asarray(template)
+    if template.ndim != 2:
+        raise InvalidArgumentError(f"the template has shape {template.shape}, expected two axes")
     index = _index(mask_index)
     left = _places("offsetX", offsetX).astype(np.int64)
     top = _places("offsetY", offsetY).astype(np.int64)

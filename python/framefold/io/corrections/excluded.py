@@ -99,7 +99,7 @@ def excluded(given: Any) -> Excluded | None:
         array = np.asarray(given)
     except ValueError:
         array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise InvalidArgumentError(
             f"excluded_pixels is {_shown(given)}; pass a boolean array of the shape of a frame, "
             f"or coordinates as a list of one sequence of integers per axis"
