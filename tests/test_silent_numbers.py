@@ -415,13 +415,18 @@ def test_the_spectrum_leaves_out_nan_with_its_circle(ctx):
     assert np.isfinite(result["intensity"].raw_data).all()
 
 
-def test_merge_may_take_names_alone(ctx, dataset, data):
+def test_merge_may_take_names_alone_or_none(ctx, dataset, data):
     class Named(Levels):
         def merge(self, **sides):
             sides["dest"].level[:] = sides["src"].level
 
-    level = ctx.run_udf(dataset, Named())["level"]
-    np.testing.assert_array_equal(level.data, data.sum(axis=(2, 3)))
+    class InOrder(Levels):
+        def merge(self, dest, src, /):
+            dest.level[:] = src.level
+
+    for udf in Named(), InOrder():
+        level = ctx.run_udf(dataset, udf)["level"]
+        np.testing.assert_array_equal(level.data, data.sum(axis=(2, 3)))
 
 
 @POSITIONS_WITHOUT_DATA

@@ -235,8 +235,11 @@ class MergeTask:
 def _takes_names(merge: Callable[..., None]) -> bool:
     """Whether arguments can be passed by name, so that their order does not matter."""
     code = getattr(getattr(merge, "__func__", None), "__code__", None)
-    if code is not None and {"dest", "src"}.issubset(code.co_varnames[: code.co_argcount]):
+    by_name = () if code is None else code.co_varnames[code.co_posonlyargcount : code.co_argcount]
+    if {"dest", "src"}.issubset(by_name):
         return True  # `signature` says the same, and takes longer than all else that begins a run
     parameters = inspect.signature(merge).parameters
-    only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
-    return only_names or parameters.keys() >= {"dest", "src"}
+    kinds = {name: each.kind.name for name, each in parameters.items()}
+    if set(kinds.values()) == {"VAR_KEYWORD"}:
+        return True
+    return all(kinds.get(name, "POSITIONAL_ONLY") != "POSITIONAL_ONLY" for name in ("dest", "src"))
