@@ -415,7 +415,7 @@ def test_the_spectrum_leaves_out_nan_with_its_circle(ctx):
     assert np.isfinite(result["intensity"].raw_data).all()
 
 
-def test_merge_may_take_names_alone_or_none(ctx, dataset, data):
+def test_merge_may_take_names_alone(ctx, dataset, data):
     class Named(Levels):
         def merge(self, **sides):
             sides["dest"].level[:] = sides["src"].level
