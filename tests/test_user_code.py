@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 
+import numpy as np
 import pytest
 
 from framefold.common._user_code import differing, facts
+from framefold.exceptions import UnsupportedError
 from framefold.run.described import described
 
 MODULE = """
@@ -195,3 +197,31 @@ def test_what_numbers_and_texts_have_beside_is_seen(value):
     other.unit = "mm"
     assert described(one) == described(cls(value))
     assert described(one) != described(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("np.sum", "np.max"),
+        ("np.add", "np.subtract"),
+        ("np.float32", "np.float64"),
+        ("np.dtype('<i4')", "np.dtype('>i4')"),
+        ("str.upper", "str.lower"),
+        ("functools.partial(len)", "functools.partial(abs)"),
+        ("[int]", "[float]"),
+    ],
+)
+def test_another_function_or_dtype_of_a_library_is_seen(load, one, other):
+    module, known, texts = load(1), [], set()
+    for value in (one, other, one):
+        exec(f"alias = {value}", vars(module))
+        known.append(facts([(module, {"alias"})]))
+        texts.add(described(module.alias))
+    assert list(differing(*known[:2]))
+    assert not list(differing(known[0], known[2]))
+    assert len(texts) == 2
+
+
+def test_what_hides_its_function_is_refused():
+    with pytest.raises(UnsupportedError, match=r"a ufunc of numpy\.frompyfunc"):
+        described({"f": np.frompyfunc(lambda x: x + 1, 1, 1)})

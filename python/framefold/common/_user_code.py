@@ -34,7 +34,7 @@ Facts = dict[str, int]
 EMPTY = 0
 #: Values within values are looked at so deep.
 DEEPEST = 8
-_PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type(None))
 
 
 def modules_used(function: FunctionType) -> Iterator[Use]:
@@ -57,7 +57,8 @@ def facts(uses: Iterable[Use]) -> Facts:
     """What modules have by these names, with the code that this refers to in turn.
 
     Of functions and classes the code counts, with what decorators have put around it; of numbers,
-    texts, arrays, and lists, tuples, sets and dicts of such the values; of all else the type.
+    texts, dtypes, arrays, and lists, tuples, sets and dicts of such the values; of functions and
+    classes of libraries the names; of all else the type.
     Arrays, lists, sets and dicts whose name begins with an underscore do not count: caches, which
     are filled while code works; nor do lists, sets and dicts in the closures of decorators, and
     what classes in lists and dicts have beside methods.
@@ -240,7 +241,7 @@ def _text(value: Any, code: dict[int, Any] | None = None, around: tuple[int, ...
         digest = zlib.crc32(np.ascontiguousarray(value).tobytes())
         mask = value.mask.tobytes() if isinstance(value, np.ma.MaskedArray) else b""
         return f"{value.dtype!r}{value.shape}{digest}{zlib.crc32(mask)}"
-    text = f"{kind.__module__}.{kind.__qualname__}"
+    text = f"{kind.__module__}.{kind.__qualname__}{_name(value)}"
     if len(around) == DEEPEST or id(value) in around:
         return text
     inner = partial(_text, code=code, around=(*around, id(value)))
@@ -264,6 +265,15 @@ def _text(value: Any, code: dict[int, Any] | None = None, around: tuple[int, ...
         each = kind if is_object else value
         code[id(each)] = each
     return text
+
+
+def _name(value: Any) -> str:
+    """That of a class, or of a function that Python or NumPy made; empty for all else."""
+    made_by = type(value).__module__.partition(".")[0]
+    if not (isinstance(value, type) or (callable(value) and made_by in ("builtins", "numpy"))):
+        return ""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    return f" {getattr(value, '__module__', '')}.{name}"
 
 
 def _plain_in(value: Any) -> Any:

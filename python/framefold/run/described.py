@@ -173,7 +173,9 @@ class _Known:
             of = value.__self__
             bound = "" if of is None or isinstance(of, types.ModuleType) else inner(of)
             return f"{value.__module__ or ''}.{value.__name__} {bound}"
-        if isinstance(value, np.ufunc) and not value.__name__.endswith("(vectorized)"):
+        if isinstance(value, np.ufunc):
+            if value.__name__.endswith("(vectorized)"):
+                raise UnsupportedError("a ufunc of numpy.frompyfunc, which hides its function")
             return f"ufunc {value.__name__}"
         return ""
 
