@@ -454,6 +454,19 @@ def test_files_that_have_changed_and_odd_budgets_are_refused(context, dataset, t
         host_of(dataset, budget="much")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8 there")
+def test_names_that_are_not_utf_8(context, tmp_path):
+    path = tmp_path / os.fsdecode(b"\xff\xfe.npy")
+    np.save(tmp_path / "a.npy", FRAMES)
+    (tmp_path / "a.npy").rename(path)
+    client = Client(context.load("npy", path))
+    assert client.hello()["description"]["name"] == "\ufffd\ufffd.npy"
+    name, script = client.file(type="script", form="script", queries=[], state=None)
+    assert name == "__-view.py"
+    assert os.fsencode(path).removesuffix(b"\xff\xfe.npy") + rb"\udcff\udcfe.npy" in script
+    client.session.close()
+
+
 class TestWidget:
     @pytest.fixture(autouse=True)
     def _library(self):

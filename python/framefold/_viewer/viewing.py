@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -135,5 +136,6 @@ class _Reopened:
 def _name_of(dataset: DataSet) -> str:
     paths = dataset.paths
     if paths:
-        return paths[0].name
+        # Letters that are no text are shown as the command shows them.
+        return os.fsencode(paths[0].name).decode(errors="replace")
     return f"{dataset.format} {'×'.join(str(n) for n in dataset.shape)}"
