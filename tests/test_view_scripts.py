@@ -336,6 +336,24 @@ def test_frames_that_stages_made(frames, opened, tmp_path):
     assert "LiberTEM cannot run it" in script
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.DataSetWarning")
+@pytest.mark.filterwarnings("ignore::framefold.warnings.MissingFramesWarning")
+@pytest.mark.parametrize("options", [{"sig_dims": 1}, {"sync_offset": -3}])
+def test_arrays_in_memory_are_loaded_as_they_were(frames, tmp_path, options):
+    array = frames[:, :, 0] if "sig_dims" in options else frames
+    client = Client(ff.Context.make_with("inline").load("memory", data=array, **options))
+    queries = {"sum": scan(), "pattern mean": pattern()}
+    expected = {name: client.array(query) for name, query in queries.items()}
+    script = script_of(client, queries)
+    np.save(tmp_path / "array.npy", array)
+    (folder := tmp_path / "run").mkdir()
+    silence = "import warnings\nwarnings.simplefilter('ignore')\n"
+    run(silence + script.replace("DATA = None", 'DATA = np.load("../array.npy")'), folder)
+    for name, query in queries.items():
+        (path,) = folder.glob(f"*-{query['pane']}.npy")
+        np.testing.assert_array_equal(np.load(path), expected[name])
+
+
 def test_functions_of_the_session_are_asked_for(frames, opened, tmp_path):
     client = Client(opened(frames), udfs={"my sum": ff.SumUDF()})
     channel = {"kind": "own", "name": "my sum", "buffer": "intensity"}
@@ -388,7 +406,7 @@ def test_files_that_have_changed_are_noticed(frames, opened, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     with pytest.raises(
-        AssertionError, match=r"the data have the shape .* expected \(5, 6, 16, 18\)"
+        AssertionError, match=r"the data have the shape .* expected \(\(5, 6\), \(16, 18\)\)"
     ):
         run(script, folder)
 

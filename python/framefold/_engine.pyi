@@ -181,6 +181,7 @@ class ViewerHost:
         functions: Any | None = None,
         reopen: Callable[[list[int] | None, int | None], tuple[Dataset, Any]] | None = None,
         budget: int | None = None,
+        sync_offset: int | None = None,
     ) -> ViewerHost: ...
     def session(self) -> ViewerSession: ...
 

@@ -8,7 +8,7 @@ use crate::errors::OrRaise;
 use crate::options::open_options;
 use framefold::core::{Cancel, Error, Orientation};
 use framefold_python_macros::caught;
-use framefold_view::export::Opened;
+use framefold_view::export::{Literal, Opened};
 use framefold_view::{
     HostOptions, Listing, Loaded, Message, Opener, Own, OwnFunction, Picture, ScanChoice, Session,
     State, ViewerHost, ViewerOptions, page,
@@ -46,9 +46,10 @@ impl ViewerHostOfPython {
     ///
     /// `file` is where it is from, `(path, options)`; `changes` what was done to its frames: names of methods
     /// and what these were given. `functions` has `describe`, `begin` and `picture`. `reopen(nav_shape,
-    /// sync_offset)` opens it with another scan, and gives the functions over that.
+    /// sync_offset)` opens it with another scan, and gives the functions over that. `sync_offset` is that of data in
+    /// memory, if it was given.
     #[new]
-    #[pyo3(signature = (dataset, name, file=None, changes=None, functions=None, reopen=None, budget=None))]
+    #[pyo3(signature = (dataset, name, file=None, changes=None, functions=None, reopen=None, budget=None, sync_offset=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names most of them")]
     fn new(
         py: Python<'_>,
@@ -59,10 +60,13 @@ impl ViewerHostOfPython {
         functions: Option<Py<PyAny>>,
         reopen: Option<Py<PyAny>>,
         budget: Option<u64>,
+        sync_offset: Option<i64>,
     ) -> PyResult<Self> {
         let format = dataset.inner().source().info().format;
         let opened = match file {
-            None => Opened::memory(format),
+            None => sync_offset.into_iter().fold(Opened::memory(format), |opened, offset| {
+                opened.with("sync_offset", Literal::Integer(offset))
+            }),
             Some((path, options)) => {
                 Opened::file(format, &path, &open_options(format, &path, &options)?.0)
             }

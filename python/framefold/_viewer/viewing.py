@@ -12,6 +12,7 @@ from framefold.common._integers import whole
 from framefold.common.optional import require
 from framefold.exceptions import ArgumentTypeError
 from framefold.io.dataset.base import DataSet
+from framefold.io.dataset.memory import MemoryDataSet
 
 if TYPE_CHECKING:
     from framefold._viewer.functions import Functions
@@ -102,6 +103,7 @@ def host_of(
         functions=functions,
         reopen=None if opened is None else _Reopened(dataset, functions),
         budget=None if budget is None else whole("budget", budget),
+        sync_offset=dataset._how["sync_offset"] if isinstance(dataset, MemoryDataSet) else None,
     )
 
 

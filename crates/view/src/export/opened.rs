@@ -163,7 +163,12 @@ impl Opened {
             None => {
                 let what = "the data were no file: put DATA = ... into this script";
                 lines.push(format!("if DATA is None:\n    raise SystemExit({})", quoted(what)));
-                lines.push("ds = ctx.load(\"memory\", data=DATA)".to_owned());
+                // Of lines, the last axis alone is that of a frame.
+                let mut arguments =
+                    ["\"memory\"", "data=DATA", "sig_dims=len(FRAME)"].map(str::to_owned).to_vec();
+                let options = self.options.iter();
+                arguments.extend(options.map(|(name, value)| format!("{name}={}", value.code())));
+                lines.push(call("ds = ctx.load", &arguments));
             }
             Some(path) => {
                 let mut arguments = vec![quoted(&self.format), format!("path={}", path.code())];

@@ -159,9 +159,10 @@ impl Script<'_> {
         }
         lines.push("ctx = lt.Context()".to_owned());
         lines.extend(self.opened.code(&lens(&self.description.nav)));
-        lines.push("if tuple(ds.shape) != SCAN + FRAME:".to_owned());
+        lines.push("found = tuple(ds.shape.nav), tuple(ds.shape.sig)".to_owned());
+        lines.push("if found != (SCAN, FRAME):".to_owned());
         lines.push(
-            "    raise SystemExit(f\"the data have the shape {tuple(ds.shape)}, expected {SCAN + FRAME}\")"
+            "    raise SystemExit(f\"the data have the shape {found}, expected {SCAN, FRAME}\")"
                 .to_owned(),
         );
         lines.join("\n")
