@@ -221,6 +221,9 @@ def test_slices_of_scans_with_more_axes(frames, opened, tmp_path):
         "max": scan(DISK, "max", slice=[1]),
         "pattern mean": pattern(REGION, slice=[1]),
         "pattern max": pattern(channel="max", slice=[0]),
+        # Where it is not said, the first one.
+        "sum of the first": scan(DISK),
+        "pattern mean of the first": pattern(),
     }
     check(dataset, queries, tmp_path / "run")
 

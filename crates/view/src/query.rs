@@ -23,6 +23,20 @@ impl Query {
             Query::Pattern(query) => matches!(query.channel, PatternChannel::Own { .. }),
         }
     }
+
+    /// With the index on each axis in front of the last two of a scan of so many axes: the first one where it does not
+    /// say any.
+    pub(crate) fn sliced(&self, n_axes: usize) -> Self {
+        let mut query = self.clone();
+        let slice = match &mut query {
+            Query::Scan(query) => &mut query.slice,
+            Query::Pattern(query) => &mut query.slice,
+        };
+        if slice.is_empty() {
+            *slice = vec![0; n_axes.saturating_sub(2)];
+        }
+        query
+    }
 }
 
 /// A picture of the scan: what a detector sees at each position.
@@ -33,7 +47,7 @@ pub struct ScanQuery {
     pub channel: ScanChannel,
     /// Added up with their signs; no shape at all is the whole frame.
     pub detector: Vec<Signed>,
-    /// The index on each axis of the scan in front of the last two.
+    /// The index on each axis of the scan in front of the last two; none is the first of each.
     pub slice: Vec<usize>,
     /// What is done to the picture.
     pub transform: Transform,
@@ -132,7 +146,7 @@ pub struct PatternQuery {
     pub channel: PatternChannel,
     /// The scan positions whose weight is above 0; no shape at all is the whole scan.
     pub region: Vec<Signed>,
-    /// The index on each axis of the scan in front of the last two.
+    /// The index on each axis of the scan in front of the last two; none is the first of each.
     pub slice: Vec<usize>,
     /// What is done to the picture.
     pub transform: Transform,

@@ -54,6 +54,7 @@ impl Shot {
         arrays: Arrays<'_>,
         corrected: bool,
     ) -> Result<Self> {
+        let query = &query.sliced(about.nav.len());
         let mut shot = Shot {
             name: name.to_owned(),
             aspects: Aspects::of(&about.nav, &about.sig),

@@ -16,6 +16,7 @@ pub(super) fn array(
     let format = ArrayFormat::by_name(format)?;
     let picture = exact(shown, query, cancel)?;
     let about = shown.viewer.describe();
+    let query = &query.sliced(about.nav.len());
     let exported = Exported {
         dataset: &about.name,
         pane: match query {
