@@ -157,6 +157,26 @@ def test_attributes_of_a_type_with_a_name(tmp_path):
             assert np.array_equal(read(ff.Context().load("hdf5", path)), array)
 
 
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+@pytest.mark.parametrize("n", [1, 20])
+def test_names_that_are_not_utf_8(tmp_path, version, n):
+    """Their letters are others, and what has them can be read."""
+    path, array = tmp_path / "a.h5", values((3, 4, 5), "u2")
+    with h5py.File(path, "w", libver=version) as file:
+        group, kind = h5py.h5g.create(file.id, b"M\xfcnchen"), h5py.h5t.STD_U16LE
+        made = h5py.h5d.create(group, b"h\xf6he", kind, h5py.h5s.create_simple(array.shape))
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
+        for i in range(n):
+            h5py.h5g.create(file.id, b"\xb5%d" % i)
+            h5py.h5a.create(made, b"\xe4%d" % i, kind, h5py.h5s.create(h5py.h5s.SCALAR))
+        file.id.links.create_soft(b"zur\xfcck", b"/M\xfcnchen/h\xf6he")
+        h5py.h5o.set_comment(made, b"sch\xf6n")
+    for options in ({}, {"ds_path": "M?nchen/h?he"}, {"ds_path": "zur?ck"}):
+        dataset = ff.Context().load("hdf5", path, **options)
+        assert np.array_equal(read(dataset), array)
+    assert ff.Context().open(path).meta["data set"] == "/M?nchen/h?he"
+
+
 @pytest.mark.parametrize("sizes", [(4, 4), (4, 8), (8, 4), (2, 8)])
 @pytest.mark.parametrize("version", ["earliest", "v108", "v110", "latest"])
 def test_short_addresses_and_lengths(tmp_path, version, sizes):

@@ -73,6 +73,7 @@ pub fn write_raw_csr(
     let paths = dataset.source().info().paths.as_slice();
     let inputs = [paths, dataset.opened(), &options.inputs].concat();
     let outputs = Outputs::try_new(path.as_ref(), options.force, &inputs)?;
+    let names = outputs.array_names()?;
     // First of all, so that one of two that write the same has to stop.
     let mut descriptor = outputs.create(Outputs::DESCRIPTOR)?;
     let mut arrays = Arrays {
@@ -93,7 +94,7 @@ pub fn write_raw_csr(
     let len_bytes = arrays.complete(dtype)?;
 
     let stored = [DType::I64, DType::I32, dtype].map(StoredDType::native);
-    let text = descriptor_text(shape, outputs.array_names()?, stored, dataset.metadata());
+    let text = descriptor_text(shape, names, stored, dataset.metadata());
     descriptor.append(text.as_bytes())?;
     descriptor.complete(text.len() as u64)?;
     // The last chance to stop: from here on, files appear.

@@ -10,7 +10,8 @@
 //! - many links or attributes, which lie in a heap of their own, are shown as if the header went on
 //!   with them, in a block behind the end of the file;
 //! - attributes whose dtype is one with a name, for which it refuses all of a header, are left out;
-//! - paths of links have no `.` in them (`dots.rs`), in messages and in the heaps of old groups.
+//! - links have no `.` in their paths, and they, attributes and comments have texts in UTF-8 (`spelling.rs`), in
+//!   messages and in the heaps of old groups.
 //!
 //! | version | block | messages |
 //! |---|---|---|
@@ -25,7 +26,7 @@
 //! | version 3, class 2 | version, class, number of sizes, an address, sizes of 4 bytes |
 
 use super::dense::{Dense, Objects};
-use super::dots;
+use super::spelling;
 use crate::headers::fields::number;
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as LibraryError;
@@ -39,6 +40,7 @@ const LINK_INFO: u16 = 0x0002;
 const LINK: u16 = 0x0006;
 const LAYOUT: u16 = 0x0008;
 const ATTRIBUTE: u16 = 0x000C;
+const COMMENT: u16 = 0x000D;
 const CONTINUATION: u16 = 0x0010;
 const ATTRIBUTE_INFO: u16 = 0x0015;
 /// Headers of a file of which something is kept.
@@ -141,7 +143,7 @@ impl Headers {
             let len = number(bytes, 8, lengths).and_then(|len| usize::try_from(len).ok());
             state.heaps.extend(number(bytes, 8 + 2 * lengths, offsets).zip(len));
         } else if state.heaps.contains(&(address, bytes.len())) {
-            dots::of_heap(bytes);
+            spelling::of_heap(bytes);
         } else if bytes.len() == 16 && bytes.starts_with(&[1, 0]) {
             let len = number(bytes, 8, 4).and_then(|len| usize::try_from(len).ok());
             if let Some(all) = len.and_then(|len| len.checked_add(16)) {
@@ -219,7 +221,9 @@ impl State {
                 LAYOUT => self.layout(file, message)?,
                 LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
                 ATTRIBUTE if has_named_dtype(message) => Some(NOTHING),
-                LINK if dots::of_link(message) => Some(LINK),
+                ATTRIBUTE if spelling::of_attribute(message) => Some(ATTRIBUTE),
+                LINK if spelling::of_link(message) => Some(LINK),
+                COMMENT if spelling::in_ascii(message) => Some(COMMENT),
                 CONTINUATION if self.envelope == Envelope::Version1 => {
                     self.expect(message);
                     None
@@ -309,10 +313,9 @@ impl State {
                     Err(_) => None,
                 };
                 let kind = if kind == LINK_INFO { LINK } else { ATTRIBUTE };
-                if kind == LINK {
-                    let links = objects.iter_mut().flat_map(|objects| &mut objects.objects);
-                    links.for_each(|(_, link)| _ = dots::of_link(link));
-                }
+                let spell = if kind == LINK { spelling::of_link } else { spelling::of_attribute };
+                let all = objects.iter_mut().flat_map(|objects| &mut objects.objects);
+                all.for_each(|(_, object)| _ = spell(object));
                 let bytes = objects.and_then(|objects| self.envelope.block(kind, &objects));
                 let place = file.behind(self.blocks.len());
                 let block = bytes.zip(place).map(|(bytes, (address, position))| {

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// What follows the descriptor's name in those of row pointers, columns and values.
 const ENDINGS: [&str; 3] = [".indptr", ".indices", ".data"];
-/// What follows it first. A descriptor that is replaced keeps its arrays until its place is taken, so
-/// those of the new one have the other names.
-const VARIANTS: [&str; 2] = ["", ".2"];
+/// The number that follows it first where files have these names already, or else the next one: a
+/// descriptor that is replaced keeps its arrays until its place is taken, and what belongs to
+/// others, such as `NAME.2.toml`, stays.
+const SECOND: usize = 2;
 
 /// Where a descriptor and its arrays are to appear.
 pub(super) struct Outputs {
@@ -50,27 +51,28 @@ impl Outputs {
                 .with_path(path)
                 .with_hint("call it NAME.toml; the arrays get names that begin with NAME"));
         };
-        let arrays = |variant: &str| {
+        let arrays = |number: usize| {
             ENDINGS.map(|ending| {
                 let mut name = OsString::from(stem);
-                name.push(variant);
+                if number >= SECOND {
+                    name.push(format!(".{number}"));
+                }
                 name.push(ending);
                 path.with_file_name(name)
             })
         };
-        let mut chosen = arrays(VARIANTS[0]);
-        let mut old = None;
-        if force {
-            let used = names_in(path);
-            let is_used =
-                |path: &PathBuf| path.file_name().is_some_and(|n| used.contains(&n.into()));
-            let (free, taken): (Vec<_>, Vec<_>) = VARIANTS
-                .map(arrays)
-                .into_iter()
-                .partition(|paths: &[PathBuf; 3]| !paths.iter().any(is_used));
-            chosen = free.into_iter().next().unwrap_or(chosen);
-            old = taken.into_iter().find(|paths| *paths != chosen);
+        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+        let mut number = SECOND - 1;
+        while force && arrays(number).iter().any(is_there) {
+            number += 1;
         }
+        let chosen = arrays(number);
+        let old = if force { names_in(path) } else { None };
+        let old = old.and_then(|names| {
+            let own = arrays(number_of(names.first()?, stem)?);
+            let same = own.iter().zip(&names).all(|(own, name)| own.file_name() == Some(name));
+            same.then_some(own)
+        });
         let [row_pointers, columns, values] = chosen;
         let paths = [path.to_path_buf(), row_pointers, columns, values];
         let inputs: Vec<PathBuf> =
@@ -106,7 +108,9 @@ impl Outputs {
     /// Begins the `i`-th file.
     pub(super) fn create(&self, i: usize) -> Result<Output> {
         let target = self.paths.get(i).ok_or_else(|| Error::bug("there is no such output"))?;
-        let whole = WholeOutput::create(target, OutputKind::File, self.force, &self.inputs)
+        // Arrays take the place of nothing.
+        let replaces = self.force && i == Self::DESCRIPTOR;
+        let whole = WholeOutput::create(target, OutputKind::File, replaces, &self.inputs)
             .map_err(|error| error.with_path(target))?;
         if let Some(old) = self.old.as_ref().and_then(|old| old.get(i.checked_sub(1)?)) {
             whole.take_permissions_of(old);
@@ -140,12 +144,20 @@ impl Outputs {
     }
 }
 
-/// The arrays that the descriptor at `path` leads to, if there is one.
-fn names_in(path: &Path) -> Vec<OsString> {
-    let descriptor = read_text(path).and_then(|text| Descriptor::parse(&text));
-    let Ok(Descriptor { row_pointers, columns, values, .. }) = descriptor else { return vec![] };
-    let files = [row_pointers, columns, values];
-    files.iter().filter_map(|file| file.name.file_name()).map(OsStr::to_owned).collect()
+/// The names of the arrays of the descriptor at `path`, if there is one.
+fn names_in(path: &Path) -> Option<[OsString; 3]> {
+    let descriptor = read_text(path).and_then(|text| Descriptor::parse(&text)).ok()?;
+    let Descriptor { row_pointers, columns, values, .. } = descriptor;
+    Some([row_pointers, columns, values].map(|file| file.name.into_os_string()))
+}
+
+/// The number in the name of row pointers that are called as they are here.
+fn number_of(name: &OsStr, stem: &OsStr) -> Option<usize> {
+    let number = name.to_str()?.strip_prefix(stem.to_str()?)?.strip_suffix(ENDINGS[0])?;
+    match number {
+        "" => Some(SECOND - 1),
+        number => number.strip_prefix('.')?.parse().ok(),
+    }
 }
 
 impl Output {

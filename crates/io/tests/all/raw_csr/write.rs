@@ -26,6 +26,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 const ALL: [&str; 4] = ["scan.data", "scan.indices", "scan.indptr", "scan.toml"];
+const OTHERS: [&str; 4] = ["scan.2.data", "scan.2.indices", "scan.2.indptr", "scan.toml"];
 
 fn write(dataset: &Dataset, folder: &Path, options: CsrWriteOptions) -> Result<u64, Error> {
     let written = write_raw_csr(dataset, folder.join("scan.toml"), &options, &mut |_| Ok(()))?;
@@ -177,7 +178,18 @@ fn files_that_exist_are_kept_or_replaced() {
         assert_eq!(names(dir.path()), [name]);
         assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), b"mine");
         write(&dataset(DType::U8), dir.path(), force.clone()).unwrap();
-        assert_eq!(names(dir.path()), ALL);
+        let expected = match name {
+            "scan.toml" => ALL.map(str::to_owned).to_vec(),
+            // An array of others stays.
+            kept => {
+                assert_eq!(std::fs::read(dir.path().join(kept)).unwrap(), b"mine");
+                let mut all = OTHERS.map(str::to_owned).to_vec();
+                all.push(kept.to_owned());
+                all.sort();
+                all
+            }
+        };
+        assert_eq!(names(dir.path()), expected);
         let path = dir.path().join("scan.toml");
         check_source(open(&path, &OpenOptions::default()).unwrap().source().as_ref()).unwrap();
         // Replacing what is being read would change it on the way.
@@ -187,7 +199,7 @@ fn files_that_exist_are_kept_or_replaced() {
                 write(&open_as("raw_csr", &path, &options).unwrap(), dir.path(), force.clone());
             assert!(error.unwrap_err().to_string().contains("one of the input files"));
         }
-        for name in ALL {
+        for name in names(dir.path()) {
             std::fs::remove_file(dir.path().join(name)).unwrap();
         }
     }
@@ -229,8 +241,7 @@ fn a_descriptor_keeps_its_arrays_until_it_is_replaced() {
         read_frames(read.source().as_ref()).unwrap()
     };
     let old = bytes();
-    let others = ["scan.2.data", "scan.2.indices", "scan.2.indptr", "scan.toml"];
-    for expected in [others, ALL, others] {
+    for expected in [OTHERS, ALL, OTHERS] {
         #[cfg(unix)]
         for entry in std::fs::read_dir(dir.path()).unwrap() {
             use std::os::unix::fs::PermissionsExt;
@@ -254,6 +265,31 @@ fn a_descriptor_keeps_its_arrays_until_it_is_replaced() {
             use std::os::unix::fs::PermissionsExt;
             let mode = entry.unwrap().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}
+
+#[test]
+fn arrays_of_other_descriptors_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let force = CsrWriteOptions { force: true, ..CsrWriteOptions::default() };
+    let frames = |dataset: &Dataset| read_frames(dataset.source().as_ref()).unwrap();
+    let mut there = std::collections::BTreeMap::new();
+    for (name, dtype) in [
+        ("scan.2.toml", DType::U8),
+        ("scan.toml", DType::U16),
+        ("scan.toml", DType::I16),
+        ("scan.2.toml", DType::I32),
+        ("scan.txt", DType::U32),
+        ("scan.toml", DType::U64),
+        ("scan.2.toml", DType::I64),
+    ] {
+        write_raw_csr(&dataset(dtype), dir.path().join(name), &force, &mut |_| Ok(())).unwrap();
+        there.insert(name, dtype);
+        assert_eq!(names(dir.path()).len(), 4 * there.len());
+        for (name, dtype) in &there {
+            let read = open_as("raw_csr", dir.path().join(name), &OpenOptions::default());
+            assert_eq!(frames(&read.unwrap()), frames(&dataset(*dtype)), "{name}");
         }
     }
 }
