@@ -47,7 +47,7 @@ class Picture(ff.UDF):
 
 def plotted(values: Any, roi: Any = None, **options: Any) -> Any:
     """Run with a plot of ``values``, shape ``(*nav)`` or ``(*nav, 2)``; gives the plot."""
-    values = np.asarray(values, dtype=np.float32)
+    values = np.asarray(values, dtype=options.pop("dtype", np.float32))
     if options.get("channel") != "vector":
         values = np.stack([values, -values], axis=-1)
     ctx = ff.Context.make_with("inline")
@@ -139,6 +139,15 @@ def test_line_scans_are_curves(nav: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(x.get_ydata(), -np.arange(7.0))
     assert [text.get_text() for text in plot.axes.get_legend().get_texts()] == ["y", "x"]
     assert x.get_color() == "black"
+    pixels(plot)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:Attempting to set identical")
+@pytest.mark.parametrize("values", [[-1, 0, 1], [0, 1, 1], [1, 1, 1]])
+def test_curves_of_the_largest_numbers(values: Any) -> None:
+    values = np.array(values) * np.finfo(np.float64).max
+    plot = plotted(values, dtype=np.float64)
+    np.testing.assert_array_equal(plot.lines[0].get_ydata(), values)
     pixels(plot)
 
 

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
+#: Where axes of curves end at most: matplotlib computes with multiples of that, and their difference.
+FARTHEST = 1e300
+
+
 class MPLLive2DPlot(Live2DPlot):
     """A live plot drawn by matplotlib, in a notebook or in a window.
 
@@ -221,7 +225,7 @@ class MPLLive2DPlot(Live2DPlot):
         if not np.isnan(values).all():
             low, high = float(np.nanmin(values)), float(np.nanmax(values))
             margin = 0.05 * (high - low) or 0.05 * (abs(low) or 1.0)
-            self.axes.set_ylim(low - margin, high + margin)
+            self.axes.set_ylim(*np.clip((low - margin, high + margin), -FARTHEST, FARTHEST))
 
     def _draw_wheel(self) -> None:
         """What direction which hue is, and, as its title, what length is full saturation."""
