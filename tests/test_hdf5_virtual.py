@@ -188,6 +188,15 @@ def test_frames_that_nothing_is_shown_at_have_the_fill_value(tmp_path):
     assert (read(dataset)[0] == -5).all()
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_what_shows_nothing_has_the_fill_value(tmp_path, libver):
+    layout = h5py.VirtualLayout(shape=(2, 3, 4), dtype="u2")
+    path = save(tmp_path / "a.h5", layout, libver=libver, fillvalue=7)
+    dataset = ff.Context().open(path)
+    assert (dataset.paths, dataset.warnings) == ([path], [])
+    assert np.array_equal(read(dataset), expected(path))
+
+
 def endless(path, file, dataset, shape, block):
     """A virtual data set without an end on its first axis."""
     space = h5py.h5s.create_simple((0, *shape), (h5py.h5s.UNLIMITED, *shape))

@@ -97,7 +97,9 @@ impl Array {
             .ok_or_else(|| Error::bad_file(format!("the shape {shape:?} has too many cells")))?;
         let address = dataset.address();
         if let Some(members) = members {
-            let pixels = Place::Virtual(members);
+            // As in HDF5, what shows nothing is made of fill values.
+            let shows = !members.members.is_empty();
+            let pixels = if shows { Place::Virtual(members) } else { Place::Nowhere };
             return Ok(Array { shape, dtype, fill, pixels, owner, address });
         }
         let pixels = match layout {

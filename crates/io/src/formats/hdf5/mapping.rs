@@ -53,7 +53,8 @@ impl Entry {
     }
 }
 
-/// Reads the list that a layout refers to; `layout` is an address, and a number there.
+/// Reads the list that a layout refers to, which is empty if there is none; `layout` is an address, and a
+/// number there.
 ///
 /// # Errors
 /// `BadFile` if it is not there or makes no sense, `Unsupported` if it is of another kind.
@@ -64,6 +65,9 @@ pub(super) fn read(owner: &Opened, layout: &[u8]) -> Result<Vec<Entry>> {
     let Some((address, index)) = place else {
         return Err(Error::bad_file("a virtual data set does not say what it is made of"));
     };
+    if owner.is_nowhere(address) {
+        return Ok(vec![]);
+    }
     let heap = GlobalHeapCollection::parse_at_storage(
         owner.file.storage(),
         address,
