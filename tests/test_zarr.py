@@ -421,6 +421,22 @@ def test_of_several_as_large_the_first_by_name_is_taken_and_said(tmp_path, versi
         ff.Context().open(path)
 
 
+def test_version_3_counts_where_both_describe_an_array(tmp_path):
+    """As where zarr made the one of the other, which stays."""
+    migration = pytest.importorskip("zarr.metadata.migrate_v3", reason="it came with zarr 3.1.3")
+    path, array = tmp_path / "a.zarr", values((5, 3, 4), "u2")
+    zarr.create_array(path, data=array, attributes={"scale_factor": 2.0}, zarr_format=2)
+    migration.migrate_v2_to_v3(input_store=zarr.storage.LocalStore(path))
+    with pytest.warns(UserWarning, match="Zarr v3 will be used"):
+        stored = zarr.open_array(path)
+    stored.append(array)
+    del stored.attrs["scale_factor"]
+    dataset = ff.Context().open(path)
+    assert dataset.meta["Zarr version"] == "3"
+    assert np.array_equal(read(dataset), np.concatenate([array, array]))
+    assert dataset.warnings == []
+
+
 def test_others_that_are_smaller_are_listed_without_a_warning(tmp_path):
     """HyperSpy's signals go before all others."""
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")

@@ -11,11 +11,10 @@ use serde_json::Value;
 /// # Errors
 /// Those of [`Place::json`]: attributes may say which axes are those of a frame.
 pub(super) fn attributes(of: &Place) -> Result<Value> {
-    if let Some(attributes) = of.json(".zattrs")? {
-        return Ok(attributes);
+    if let Some(description) = of.json("zarr.json")? {
+        return Ok(description.get("attributes").cloned().unwrap_or_default());
     }
-    let description = of.json("zarr.json")?.unwrap_or_default();
-    Ok(description.get("attributes").cloned().unwrap_or_default())
+    Ok(of.json(".zattrs")?.unwrap_or_default())
 }
 
 /// The axes that HyperSpy does not navigate.

@@ -77,13 +77,15 @@ impl Meta {
     /// # Errors
     /// `BadFile` or `Unsupported` that names what cannot be understood.
     pub(super) fn read(folder: &Place) -> Result<Option<Meta>> {
-        let (name, meta) = match folder.json(VERSION_2)? {
-            Some(meta) => (VERSION_2, Meta::of_version_2(&meta).map(Some)),
-            None => match folder.json(VERSION_3)? {
-                Some(meta) if meta.get("node_type").is_some_and(|node| node == "array") => {
-                    (VERSION_3, Meta::of_version_3(&meta).map(Some))
-                }
-                _ => return Ok(None),
+        // Where both are there, version 3 counts, as it does for zarr-python.
+        let (name, meta) = match folder.json(VERSION_3)? {
+            Some(meta) if meta.get("node_type").is_some_and(|node| node == "array") => {
+                (VERSION_3, Meta::of_version_3(&meta).map(Some))
+            }
+            Some(_) => return Ok(None),
+            None => match folder.json(VERSION_2)? {
+                Some(meta) => (VERSION_2, Meta::of_version_2(&meta).map(Some)),
+                None => return Ok(None),
             },
         };
         meta.map_err(|error| error.with_path(folder.file(name)))
@@ -189,7 +191,7 @@ impl Meta {
 
     /// What an array that cannot be read could hold.
     pub(super) fn claim(folder: &Place) -> Claim {
-        let found = [VERSION_2, VERSION_3].map(|name| folder.json(name).transpose());
+        let found = [VERSION_3, VERSION_2].map(|name| folder.json(name).transpose());
         let Some(Ok(meta)) = found.into_iter().flatten().next() else { return Claim::Unknown };
         let dtype = meta.get("dtype").or(meta.get("data_type")).and_then(codecs::name);
         let is_empty = |len: &Value| len.as_u64() == Some(0);
