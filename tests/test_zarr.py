@@ -421,6 +421,20 @@ def test_of_several_as_large_the_first_by_name_is_taken_and_said(tmp_path, versi
         ff.Context().open(path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of folders are UTF-8 there")
+def test_folders_whose_names_are_not_utf_8(tmp_path):
+    """The largest array, and not the other one."""
+    path = tmp_path / "a.zarr"
+    group = zarr.open_group(path, mode="w")
+    array = values((5, 3, 4), "u2")
+    group.create_array("scan/counts", data=array)
+    group.create_array("small", data=array[:2])
+    (path / "scan").rename(path / "sc\udce9n")
+    dataset = ff.Context().open(path)
+    assert dataset.meta["array"] == "/sc\ufffdn/counts"
+    assert np.array_equal(read(dataset), array)
+
+
 def test_version_3_counts_where_both_describe_an_array(tmp_path):
     """As where zarr made the one of the other, which stays."""
     migration = pytest.importorskip("zarr.metadata.migrate_v3", reason="it came with zarr 3.1.3")

@@ -318,7 +318,7 @@ fn walk(
             return;
         }
         let place = folder.join(&leaf);
-        let name = format!("{name}{leaf}");
+        let name = format!("{name}{}", leaf.display());
         match Meta::read(&place) {
             Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
             Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),

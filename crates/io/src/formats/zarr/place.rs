@@ -6,6 +6,7 @@ use crate::headers::fields::read_small;
 use crate::headers::json;
 use framefold_core::{Error, Result};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,14 +24,15 @@ pub(super) enum Place {
 
 impl Place {
     /// What is within, under a name that may have slashes.
-    pub(super) fn join(&self, name: &str) -> Place {
+    pub(super) fn join(&self, name: impl AsRef<Path>) -> Place {
+        let name = name.as_ref();
         match self {
             Place::Folder(path, around) => Place::Folder(path.join(name), around.clone()),
-            Place::Archive(archive, prefix) if name.is_empty() => {
+            Place::Archive(archive, prefix) if name.as_os_str().is_empty() => {
                 Place::Archive(archive.clone(), prefix.clone())
             }
             Place::Archive(archive, prefix) => {
-                Place::Archive(archive.clone(), format!("{prefix}{name}/"))
+                Place::Archive(archive.clone(), format!("{prefix}{}/", name.display()))
             }
         }
     }
@@ -98,23 +100,25 @@ impl Place {
     }
 
     /// The names of at most `most` folders within, in order.
-    pub(super) fn folders(&self, most: usize) -> Vec<String> {
+    pub(super) fn folders(&self, most: usize) -> Vec<OsString> {
         match self {
             Place::Folder(path, _) => {
                 let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-                let mut names: Vec<String> = entries
+                let mut names: Vec<OsString> = entries
                     .filter_map(|entry| {
                         // Links are not followed: they may go round in circles.
                         let entry = entry.ok()?;
                         let is_folder = entry.file_type().ok()?.is_dir();
-                        is_folder.then(|| entry.file_name().to_string_lossy().into_owned())
+                        is_folder.then(|| entry.file_name())
                     })
                     .take(most)
                     .collect();
                 names.sort();
                 names
             }
-            Place::Archive(archive, prefix) => archive.folders(prefix, most),
+            Place::Archive(archive, prefix) => {
+                archive.folders(prefix, most).into_iter().map(OsString::from).collect()
+            }
         }
     }
 }
