@@ -298,7 +298,7 @@ def of_code(code: CodeType) -> tuple[Any, ...]:
 
 
 def parts_of(code: CodeType) -> tuple[Any, ...]:
-    """What makes up a piece of code, without its constants: what Python compares, but for places."""
+    """What makes up a piece of code beside its constants: what Python compares, but for places."""
     parameters = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
     names = code.co_names, code.co_varnames
     return (code.co_code, code.co_exceptiontable, *names, *parameters)

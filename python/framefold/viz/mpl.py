@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
-#: Where axes of curves end at most: matplotlib computes with multiples of that, and their difference.
+#: Where axes of curves end at most: matplotlib computes with multiples of that.
 FARTHEST = 1e300
 
 

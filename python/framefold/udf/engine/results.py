@@ -173,8 +173,8 @@ def check_kind(what: str, dtype: np.dtype[Any], declared: np.dtype[Any]) -> None
         )
     if dtype.names and declared.names and dtype.names != declared.names:
         raise InvalidResultError(
-            f"{what} with the fields {dtype.names}; the declared ones are {declared.names}, in that "
-            f"order, as NumPy assigns by position"
+            f"{what} with the fields {dtype.names}; the declared ones are {declared.names}, in "
+            f"that order, as NumPy assigns by position"
         )
 
 
