@@ -440,6 +440,9 @@ def test_a_class_corrects_frames_of_any_scan(tmp_path):
     client.request(type="open", nav_shape=[7, 6])
     found = client.array({"pane": "scan", "channel": {"kind": "sum"}})
     np.testing.assert_array_equal(found, (FRAMES - 2.0).sum(axis=(2, 3)).reshape(7, 6))
+    # A script does not know the class.
+    _, script = client.file(type="script", form="script", queries=[], state=None)
+    assert b"take this line out: corrections that were given in Python" in script
     client.session.close()
 
 

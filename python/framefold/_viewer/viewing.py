@@ -93,13 +93,17 @@ def host_of(
 
         functions = Functions(context or Context(), dataset, udfs)
     dataset._check_files()
-    corrected = dataset._corrected(None, None)[1]
+    corrections, corrected = dataset._corrected(None, None)
+    changes = [(name, dict(given)) for name, given in dataset._changes]
+    is_own = type(dataset).get_correction_data is not DataSet.get_correction_data
+    if corrections is not None and is_own:
+        changes.append(("piped_corrections", {}))  # a script does not know the class
     opened = dataset._opened_with
     return _engine.ViewerHost(
         corrected,
         _name_of(dataset),
         file=None if opened is None else opened[1:],
-        changes=[(name, dict(given)) for name, given in dataset._changes],
+        changes=changes,
         functions=functions,
         reopen=None if opened is None else _Reopened(dataset, functions),
         budget=None if budget is None else whole("budget", budget),
