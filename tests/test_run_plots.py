@@ -160,3 +160,34 @@ def test_an_object_is_free_after_plots_that_fail(plotting, dataset):
     plotting.run_udf(dataset=dataset, udf=udf)
     assert udf.results.level.any()
     assert kept.value is not None
+
+
+def subtracted(image):
+    image -= image.min()
+    return image
+
+
+def cleared(results, damage):
+    image = results["peak"].data
+    image[:] = 0
+    damage[0] = False
+    return image, True
+
+
+@pytest.mark.parametrize("channel", ["peak", ("peak", subtracted), cleared])
+def test_plots_may_write_into_what_they_get(plotting, dataset, channel):
+    class Writing(Plot):
+        def update(self, damage, force=False):
+            np.ma.getdata(self.data)[...] = -1
+
+    udf = Level()
+    expected = plotting.run_udf(dataset=dataset, udf=udf)
+    plots = [Writing(dataset, udf, channel=channel), Plot(dataset, udf)]
+    found = plotting.run_udf(dataset=dataset, udf=udf, plots=plots)
+    for name, buffer in expected.items():
+        assert np.array_equal(found[name].data, buffer.data), name
+    steps = list(plotting.run_udf_iter(dataset=dataset, udf=udf, plots=plots))
+    assert [np.count_nonzero(step.damage.data) for step in steps] == [
+        n for n, _ in plots[1].seen[-5:]
+    ]
+    assert np.count_nonzero(steps[-1].damage.data) == steps[-1].damage.size

@@ -27,6 +27,7 @@ from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
 from framefold.results.colours import is_coloured, n_placed
+from framefold.run.results import UDFResultDict
 
 Buffers = Mapping[str, BufferWrapper]
 ChannelSpec = (
@@ -247,7 +248,7 @@ class Channel:
         data, usable, look = self._arrange(data, usable & ~np.ma.getmaskarray(data))
         mask = ~usable.reshape(usable.shape + (1,) * (data.ndim - usable.ndim))
         masked = np.ma.MaskedArray(np.ma.getdata(data), mask=np.broadcast_to(mask, data.shape))
-        return View(masked, usable, look)
+        return View(masked.copy(), usable, look)  # plots may write into what they draw
 
     def _from_one(
         self, buffer: BufferWrapper, damage: npt.NDArray[np.bool_]
@@ -261,7 +262,7 @@ class Channel:
         elif self._function is None:
             data = original
         else:
-            data = np.ma.asanyarray(self._function(original))
+            data = np.ma.asanyarray(self._function(original.copy()))  # it may write into that
         is_placed = bool(places) and data.shape[: len(places)] == places
         each = places + (1,) * (data.ndim - len(places))
         if data.shape != valid.shape:
@@ -276,7 +277,7 @@ class Channel:
     ) -> tuple[Any, npt.NDArray[np.bool_]]:
         """What a function of all results gives."""
         assert self._function is not None
-        given = self._function(buffers, damage)
+        given = self._function(_own(buffers), damage.copy())
         if not isinstance(given, tuple) or len(given) != 2:
             raise InvalidArgumentError(
                 f"{self._udf}: the channel {self.label} returned {type(given).__name__}, "
@@ -428,6 +429,29 @@ def _is_vector(buffer: BufferWrapper) -> bool:
         and tuple(buffer.extra_shape) == (2,)
         and buffer.dtype.kind in "iuf"
     )
+
+
+class _OwnBuffer(BufferWrapper):
+    """A result for a function that may write into it: a copy, made when it is looked at."""
+
+    _is_own = False
+
+    @property
+    def raw_data(self) -> npt.NDArray[Any]:
+        """A copy of that of the result."""
+        if not self._is_own:
+            self._raw, self._is_own = super().raw_data.copy(), True
+        return super().raw_data
+
+
+def _own(buffers: Buffers) -> dict[str, BufferWrapper]:
+    """Results that a function of the user's may write into."""
+    own = UDFResultDict(buffers)
+    for name, buffer in buffers.items():
+        if type(buffer) is BufferWrapper:
+            own[name] = _OwnBuffer.__new__(_OwnBuffer)
+            vars(own[name]).update(vars(buffer))
+    return own
 
 
 class _Entry:
