@@ -239,6 +239,11 @@ def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
     assert len(text) < 1200
 
 
+def test_names_within_expressions(ctx):
+    with pytest.raises(UDFError, match=r"Case.process_frame cannot be .* as in \(m := frame.max"):
+        results(ctx, DATA, case("if (m := frame.max()) > 3: self.results.x[0] = m")())
+
+
 #: Numba itself lets these write into what is read-only.
 WRITES = [
     "frame.flat[0] = 1",

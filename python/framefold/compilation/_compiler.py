@@ -225,6 +225,8 @@ _TWO_DTYPES = re.compile(
     r"(?:Cannot unify|No conversion from) (?:readonly )?array\((\w+),[^\n]*? "
     r"(?:and|to) (?:readonly )?array\((\w+),"
 )
+#: What Numba says where a value gets a name within an expression, and is used in it.
+_NAMED_WITHIN = re.compile(r"Type of variable '\$[^']+' cannot be determined, .* unknown location")
 #: What Numba says where a plain function of Python is called.
 _PLAIN_FUNCTION = re.compile(r"Untyped \w+ name '(\w+)':\s*Cannot determine.*<class 'function'>")
 
@@ -235,6 +237,11 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     place = _place(function, text, error)
     if not isinstance(error, NumbaError):
         text = _why(error) or f"Numba fails with {type(error).__name__} {text}".rstrip()
+    if _NAMED_WITHIN.search(text):
+        text = (
+            "a value gets a name within an expression that goes on with it, as in "
+            "(m := frame.max()) > 3; give it the name in a line before"
+        )
     lines = [line.strip() for line in _innermost(text).splitlines()]
     skipped = (
         "File ",
@@ -339,7 +346,8 @@ def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str
     own = function.__code__.co_filename
     found = re.findall(r'File "([^"]+)", line (\d+)', text)
     found += re.findall(r"\(?([^\s()\"]+\.py|<[^>]+>)[ ]?[(:](\d+)\)", text)
-    files = [(name, int(line)) for name, line in found if not name.startswith("<framefold")]
+    nowhere = ("<framefold", "unknown location")
+    files = [(name, int(line)) for name, line in found if not name.startswith(nowhere)]
     mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
     loc = getattr(error, "loc", None) if isinstance(error, NumbaError) else _reached(error, own)
     if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):
