@@ -27,9 +27,10 @@ from stage_cases import (
 )
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import BadFileError, InvalidArgumentError
 from framefold.io.corrections import CorrectionSet
 from framefold.io.stages import Stage
+from framefold.utils.write_mib import write_mib
 from framefold.warnings import DataSetWarning
 
 
@@ -401,6 +402,23 @@ def test_a_sum_that_does_not_fit_ends_the_run(ctx):
         ctx.run_udf(dataset=small, udf=ff.SumUDF())
     means = ctx.load("memory", data=data, sig_dims=2).pipe(ff.Bin(2, mean=True))
     assert means[2][0, 0] == 2.0**62
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+def test_frames_that_were_never_written_are_noticed_in_any_part(ctx, tmp_path, backend):
+    """Where the first pixels were not read, what is no frame was not noticed, and zeros counted."""
+    path = tmp_path / "a.mib"
+    write_mib(path, np.ones((2, 3, 8, 8), dtype="uint16"))
+    content = bytearray(path.read_bytes())
+    size = len(content) // 6
+    content[2 * size : 3 * size] = bytes(size)
+    path.write_bytes(content)
+    part = ctx.open(path, io_backend=backend).pipe(ff.Crop(np.s_[4:, 2:]))
+    with pytest.raises(BadFileError, match="in front of a frame"):
+        ctx.run_udf(part, ff.SumUDF())
+    roi = np.ones((2, 3), dtype=bool)
+    roi[0, 2] = False
+    assert (ctx.run_udf(part, ff.SumUDF(), roi=roi)["intensity"].data == 5).all()
 
 
 def test_every_stage_of_the_engine_has_a_class():

@@ -4,6 +4,7 @@ use super::pieces::{SHORTEST, TOGETHER, decode_together};
 use super::{LinearFile, LinearSource};
 use framefold_core::{
     DType, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
+    memory,
 };
 use std::collections::BTreeSet;
 
@@ -19,6 +20,8 @@ pub(super) struct LinearReader<'s> {
     buffer: Vec<u8>,
     /// Which files were read from since the last [`FrameReader::verify`].
     touched: BTreeSet<usize>,
+    /// The frames whose marks were seen last.
+    marked: Vec<u64>,
 }
 
 /// Frames of one file, next to each other in the file and in the tile.
@@ -73,6 +76,7 @@ impl<'s> LinearReader<'s> {
             scratch: Scratch::new(),
             buffer: Vec::new(),
             touched: BTreeSet::new(),
+            marked: Vec::new(),
         })
     }
 
@@ -102,14 +106,20 @@ impl<'s> LinearReader<'s> {
         Ok(())
     }
 
-    /// Sees that frames are there, once for each: with their first pixels.
-    fn check_marks(&self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
-        let Some(mark) = self.source.mark.filter(|_| slice.start == 0) else { return Ok(()) };
+    /// Sees that frames are there, once for all parts of them that are read one after the other.
+    fn check_marks(&mut self, frames: &FrameIndices<'_>) -> Result<()> {
+        let Some(mark) = self.source.mark else { return Ok(()) };
+        if frames.iter().eq(self.marked.iter().copied()) {
+            return Ok(());
+        }
+        self.marked.clear();
         for frame in frames.iter() {
             let Some(file) = self.source.files.get(self.file_of(frame)?) else { break };
             mark.check(file, frame - file.frames.start)
                 .map_err(|error| error.with_format(self.source.info.format))?;
         }
+        memory::make_room(&mut self.marked, frames.len())?;
+        self.marked.extend(frames.iter());
         Ok(())
     }
 
@@ -307,7 +317,7 @@ impl FrameReader for LinearReader<'_> {
             return Err(Error::bug("a tile without cells was asked for"));
         }
         self.announce(&frames, slice)?;
-        self.check_marks(&frames, slice)?;
+        self.check_marks(&frames)?;
         if let Some(lent) = self.lend(&frames, slice)? {
             let Lent { bytes, depth, len, stride, .. } = lent;
             let frames = TileFrames::from_bytes(lent.dtype, bytes, depth, len, stride)?;
