@@ -12,7 +12,7 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
-from detector_files import write_blo, write_seq
+from detector_files import write_blo, write_empad, write_seq
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from vendor_files import write_dm, write_ser
 
@@ -79,6 +79,9 @@ def folder(request, tmp_path):
     "4 frames, but only [23]",
     "after the last of 2 whole",
     "of 4 elements, the first 3",
+    "but there are only 3 frames",
+    "after the last of 3 whole",
+    "which is not the order of their numbers or",
 )
 def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     data = random((3, 4, 5, 6))
@@ -118,7 +121,18 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
             dataset = ctx.open(tmp_path / f"*.{extension}")
             assert np.flatnonzero(~dataset.valid_mask).tolist() == missing
             assert np.array_equal(frames_of(ctx, dataset, roi=-1)[0], data[2, 3])
-    # How many pages were lost is nowhere.
+    for i, scan in enumerate(scans):
+        write_empad(tmp_path / f"{i}.xml", scan.astype("float32"))
+    raw, whole = (tmp_path / f"{i}_x2_y2.raw" for i in range(2))
+    raw.write_bytes(raw.read_bytes()[:-2000])
+    dataset = ctx.open([tmp_path / "0.xml", tmp_path / "1.xml"], nav_shape=(2, 4))
+    assert dataset.valid_mask.tolist() == [[True] * 3 + [False], [True] * 4]
+    assert np.array_equal(frames_of(ctx, dataset, roi=(1, 0))[0, :5, :5], scans[1, 0, 0])
+    # How many frames or pages were lost is nowhere.
+    files = [raw.rename(tmp_path / "0.raw"), whole.rename(tmp_path / "1.raw")]
+    with pytest.raises(BadFileError, match=r"0\.raw.* middle of a frame, and nothing tells"):
+        ctx.load("empad", files)
+    assert tuple(ctx.load("empad", files[::-1]).shape.nav) == (7,)
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")
 

@@ -25,7 +25,7 @@ pub struct Dataset {
     /// What was corrected before the source made other frames, in words.
     corrected_before: Option<Arc<str>>,
     unused_corrections: Option<Arc<str>>,
-    lost_frames: u64,
+    lost_frames: Option<u64>,
     /// What is odd about what was done to it, besides what its source says.
     doubts: Arc<[String]>,
     opened: Arc<[PathBuf]>,
@@ -77,7 +77,7 @@ impl Dataset {
             corrections: None,
             corrected_before: None,
             unused_corrections: None,
-            lost_frames: 0,
+            lost_frames: Some(0),
             doubts: Arc::default(),
             opened: Arc::default(),
             stamps: Arc::default(),
@@ -163,13 +163,15 @@ impl Dataset {
         self.unused_corrections.as_deref()
     }
 
-    /// The same, of a file that has lost so many frames at its end.
-    pub fn with_lost_frames(self, lost_frames: u64) -> Self {
-        Dataset { lost_frames, ..self }
+    /// The same, of a file that has lost so many frames at its end; `None` if some are lost, and nothing tells
+    /// how many.
+    pub fn with_lost_frames(self, lost_frames: impl Into<Option<u64>>) -> Self {
+        Dataset { lost_frames: lost_frames.into(), ..self }
     }
 
-    /// How many frames the file has lost at its end, as far as it says how many it held.
-    pub fn lost_frames(&self) -> u64 {
+    /// How many frames the file has lost at its end, as far as it says how many it held; `None` if it ends in
+    /// the middle of one, and does not.
+    pub fn lost_frames(&self) -> Option<u64> {
         self.lost_frames
     }
 

@@ -22,7 +22,7 @@ use crate::options;
 use crate::options::OpenOptions;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
 use framefold_core::{
-    AxisKind, ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType,
+    AxisKind, ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType, checked_product,
 };
 use sidecar::Sidecar;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,12 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             sidecar::nav_shape_by_name(&name, n_frames)
         }
     };
+    // Positions that the scan has and the file has not; of a scan that is guessed, nothing tells how many.
+    let n_positions = checked_product(&suggestion.shape).unwrap_or(u64::MAX);
+    let lost = match suggestion.guessed {
+        true => count.lost_by_a_cut(0),
+        false => Some(n_positions.saturating_sub(n_frames)),
+    };
     let mut details = vec![("scan shape from".to_owned(), suggestion.origin.to_owned())];
     let mut metadata = MetadataList::new();
     if let Some(sidecar) = sidecar {
@@ -95,7 +101,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         details,
         warnings,
     })?;
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    let dataset =
+        Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
+    Ok(dataset.with_lost_frames(lost))
 }
 
 /// Whether a file is the sidecar: by its content, or else by its name.

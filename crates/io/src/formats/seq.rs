@@ -91,8 +91,8 @@ struct Movie {
     header: Header,
     /// Images, which are frames except where halves of several are in one image.
     n_frames: u64,
-    /// Images that a cut took away.
-    n_lost: u64,
+    /// Images that a cut took away, if that is known.
+    n_lost: Option<u64>,
     warnings: Vec<String>,
 }
 

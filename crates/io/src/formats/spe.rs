@@ -130,7 +130,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     })?;
     let dataset =
         Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
-    Ok(dataset.with_lost_frames(lost))
+    let is_known = count.lost_by_a_cut(promised.unwrap_or(0)).is_some();
+    Ok(dataset.with_lost_frames(is_known.then_some(lost)))
 }
 
 fn metadata(fields: &Fields<'_>) -> MetadataList {

@@ -101,9 +101,14 @@ impl FrameCount {
     }
 
     /// The same, for formats whose headers often count frames that were never written: a file that ends in
-    /// the middle of a frame was cut.
-    pub(crate) fn lost_by_a_cut(self, promised: u64) -> u64 {
-        if self.is_cut { self.lost(promised) } else { 0 }
+    /// the middle of a frame was cut. `None` if it was, and the header says nothing, or lies.
+    pub(crate) fn lost_by_a_cut(self, promised: u64) -> Option<u64> {
+        let is_told = promised > 0 && promised / 1000 <= self.n_frames;
+        match (self.is_cut, is_told) {
+            (false, _) => Some(0),
+            (true, true) => Some(self.lost(promised)),
+            (true, false) => None,
+        }
     }
 
     /// A word about a last frame that is not whole.
@@ -149,7 +154,9 @@ mod tests {
         let exact = FrameCount { n_frames: 5, surplus: 0, is_cut: false };
         assert_eq!(exact.promised(5, 10), (5, None));
         assert_eq!([0, 5, 7, 5999, 6000].map(|promised| exact.lost(promised)), [0, 0, 2, 5994, 0]);
-        assert_eq!((exact.lost_by_a_cut(7), count.lost_by_a_cut(7)), (0, 2));
+        assert_eq!(exact.lost_by_a_cut(7), Some(0));
+        let by_a_cut = [0, 5, 7, 6000].map(|promised| count.lost_by_a_cut(promised));
+        assert_eq!(by_a_cut, [None, Some(0), Some(2), None]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Those of the format; `BadFile` that names the first file whose frames are not like those of the
-/// first one; `Unsupported` for files with corrections of their own.
+/// first one, or a file that is cut short and does not say how many it had; `Unsupported` for files with corrections of their own.
 pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dataset> {
     let alone =
         OpenOptions { nav_shape: None, sync_offset: 0, files: Vec::new(), ..options.clone() };
@@ -33,7 +33,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let mut n_frames = 0u64;
     let mut unused = None;
     let mut sizes = files::PixelSizes::default();
-    for path in &options.files {
+    for (number, path) in (1..).zip(&options.files) {
         let located = |error: Error| error.with_path(path).with_format(format.name);
         let dataset = (format.open)(path, &alone).map_err(located)?;
         let source = dataset.source().clone();
@@ -45,11 +45,24 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
             ));
         }
         unused = unused.or_else(|| dataset.unused_corrections().map(str::to_owned));
+        let lost = match dataset.lost_frames() {
+            Some(lost) => lost,
+            // Nothing follows it.
+            None if number == options.files.len() => 0,
+            None => {
+                return Err(located(
+                    Error::bad_file(
+                        "the file ends in the middle of a frame, and nothing tells how many it held",
+                    )
+                    .with_hint("copy it again, or leave the file out"),
+                ));
+            }
+        };
         let start = n_frames;
         // Frames of later files do not move up.
         n_frames = start
             .checked_add(own.n_frames)
-            .and_then(|end| end.checked_add(dataset.lost_frames()))
+            .and_then(|end| end.checked_add(lost))
             .ok_or_else(|| Error::limit("the files have too many frames"))?;
         let everything = 0..own.n_frames;
         let ranges = match &own.presence {

@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 16;
 
 impl Header {
     /// The number of frames among the `count` that the size of the file allows, and of those that are
-    /// lost after them.
+    /// lost after them, if that is known.
     ///
     /// # Errors
     /// `Io`.
@@ -27,7 +27,7 @@ impl Header {
         storage: &Storage,
         count: FrameCount,
         warnings: &mut Vec<String>,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<(u64, Option<u64>)> {
         let (there, counted) = (count.n_frames, u64::from(self.counted));
         let kept = if (1..=there).contains(&counted) { counted } else { there };
         if kept < there {
@@ -54,7 +54,7 @@ impl Header {
                  were left out",
                 kept - n_frames
             ));
-            return Ok((n_frames, 0));
+            return Ok((n_frames, Some(0)));
         }
         Ok((n_frames, count.lost_by_a_cut(counted)))
     }

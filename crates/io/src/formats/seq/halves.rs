@@ -172,8 +172,10 @@ impl Halves {
             ));
         }
         let n_frames = n_images.saturating_mul(per_image);
-        let counted = (top.n_frames + top.n_lost).min(bottom.n_frames + bottom.n_lost);
-        let n_lost = (counted - n_images).saturating_mul(per_image);
+        let n_lost = top.n_lost.zip(bottom.n_lost).map(|(of_top, of_bottom)| {
+            let counted = (top.n_frames + of_top).min(bottom.n_frames + of_bottom);
+            (counted - n_images).saturating_mul(per_image)
+        });
         let stored = top.header.stored;
         let mut metadata = bottom.header.metadata.clone();
         let mut details = bottom.header.details.clone();
