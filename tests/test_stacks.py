@@ -8,6 +8,7 @@ import resource
 import shutil
 import struct
 
+import h5py
 import mrcfile
 import numpy as np
 import pytest
@@ -135,6 +136,29 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     assert tuple(ctx.load("empad", files[::-1]).shape.nav) == (7,)
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")
+
+
+def test_files_that_read_others_of_the_list_are_refused(ctx, tmp_path):
+    """The frames were there twice, as a folder has the files that describe others, too."""
+    for kind in ("empad", "ser", "seq", "hdf5"):
+        (tmp_path / kind).mkdir()
+    write_empad(tmp_path / "empad/a.xml", random((1, 2, 5, 5), "float32"))
+    write_ser(tmp_path / "ser/a_1.ser", random((2, 5, 5)))
+    (tmp_path / "ser/a.emi").write_bytes(b"JK\0\2<ObjectInfo></ObjectInfo>")
+    for name in ("a_Top_1", "a_Bottom_2"):
+        write_seq(tmp_path / f"seq/{name}.seq", random((2, 3, 5)))
+    sizes = "<FileInfo><ImageSizeX Value='5'/><ImageSizeY Value='6'/></FileInfo>"
+    (tmp_path / "seq/a.seq.Config.Metadata.xml").write_text(f"<a>{sizes}</a>")
+    with h5py.File(tmp_path / "hdf5/a_data_1.h5", "w") as file:
+        file["entry/data/data"] = random((2, 5, 5))
+    with h5py.File(tmp_path / "hdf5/a_master.h5", "w") as file:
+        link = h5py.ExternalLink("a_data_1.h5", "entry/data/data")
+        file.create_group("entry/data")["data_1"] = link
+    ones = {"empad": "a.xml", "ser": "a_1.ser", "seq": "*_Top_*.seq", "hdf5": "a_master.h5"}
+    for kind, one in ones.items():
+        with pytest.raises(InvalidArgumentError, match="would be there twice"):
+            ctx.load(kind, tmp_path / kind)
+        assert tuple(ctx.load(kind, tmp_path / kind / one).shape.nav) in ((2,), (1, 2))
 
 
 @odd("the file ends after 1 pages")

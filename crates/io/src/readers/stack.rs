@@ -11,14 +11,18 @@ use framefold_core::{
     ArrayFormat, AxisKind, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader,
     Presence, Result, Scratch, SigSlice, SourceInfo, TileFrames,
 };
+use std::cell::LazyCell;
+use std::collections::HashSet;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the files of a list one by one.
 ///
 /// # Errors
 /// Those of the format; `BadFile` that names the first file whose frames are not like those of the
-/// first one, or a file that is cut short and does not say how many it had; `Unsupported` for files with corrections of their own.
+/// first one, or a file that is cut short and does not say how many it had; `InvalidArgument` for one
+/// that reads another one of the list; `Unsupported` for files with corrections of their own.
 pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dataset> {
     let alone =
         OpenOptions { nav_shape: None, sync_offset: 0, files: Vec::new(), ..options.clone() };
@@ -33,6 +37,8 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let mut n_frames = 0u64;
     let mut unused = None;
     let mut sizes = files::PixelSizes::default();
+    let listed =
+        LazyCell::new(|| options.files.iter().map(|path| real(path)).collect::<HashSet<_>>());
     for (number, path) in (1..).zip(&options.files) {
         let located = |error: Error| error.with_path(path).with_format(format.name);
         let dataset = (format.open)(path, &alone).map_err(located)?;
@@ -43,6 +49,17 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
                 Error::unsupported("files with corrections of their own make no stack")
                     .with_hint("open them with enable_corrections=False, or one by one"),
             ));
+        }
+        // As an `.emi` file reads its series, half a movie the other half, and a file those that it links to.
+        let others = own.paths.iter().filter(|read| *read != path).map(|read| real(read));
+        let mut others = others.filter(|read| *read != real(path));
+        if let Some(twice) = others.find(|read| listed.contains(read)) {
+            let error = Error::invalid(format!(
+                "it reads '{}', which is in the list, too: its frames would be there twice",
+                twice.display()
+            ));
+            let hint = "name one of both; for those of a folder, by a pattern such as '*.xml'";
+            return Err(located(error.with_hint(hint)));
         }
         unused = unused.or_else(|| dataset.unused_corrections().map(str::to_owned));
         let lost = match dataset.lost_frames() {
@@ -111,6 +128,11 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let source = StackSource { info, parts };
     Ok(Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?
         .with_unused_corrections(unused))
+}
+
+/// The path of a file without links, and from the root: formats name files that they find in this way, too.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn check(first: &SourceInfo, other: &SourceInfo) -> Result<()> {
