@@ -274,8 +274,8 @@ pub trait Accumulator {
 /// The keeper of the merged result.
 pub trait Merger: Send {
     /// Folds one partition in, or the next frames of one: see [`Requirements::framewise`]. Called
-    /// once for each, in partition order, never at the same time from two threads; not always from
-    /// the same thread.
+    /// once for each of which frames came, in partition order, never at the same time from two threads;
+    /// not always from the same thread.
     ///
     /// # Errors
     /// Ends the run; results so far stay readable.

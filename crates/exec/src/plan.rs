@@ -302,10 +302,24 @@ impl Plan {
 
     /// Whether selected frames can be read.
     pub(crate) fn arrival(&self, frames: Range<usize>) -> Result<Arrival> {
-        let (first, last) = (frames.start, frames.end.saturating_sub(1));
-        call_of_source(self.source(), || {
-            Ok(self.source().arrival(self.source_frame(first)?..self.source_frame(last)? + 1))
-        })
+        let last = self.source_frame(frames.end.saturating_sub(1))?;
+        let first = self.source_frame(frames.start)?;
+        let of = |run| call_of_source(self.source(), || Ok(self.source().arrival(run)));
+        let of_all = of(first..last + 1)?;
+        if of_all == Arrival::Here || last - first < saturating_u64(frames.len()) {
+            return Ok(of_all);
+        }
+        // It may be that of frames between them, which are not selected.
+        let mut found = Arrival::Here;
+        for index in frames {
+            let frame = self.source_frame(index)?;
+            match of(frame..frame + 1)? {
+                Arrival::Here => {}
+                Arrival::NotYet => found = Arrival::NotYet,
+                Arrival::Never => return Ok(Arrival::Never),
+            }
+        }
+        Ok(found)
     }
 
     /// Returns when frames may have arrived, and after `most` at the latest.

@@ -171,7 +171,9 @@ impl Results {
                 "frames {frames:?} of partition {index} were to be merged, of which {left:?} are left"
             )));
         }
-        let (n_partials, n_udfs) = (partial.partials.len(), self.udfs.len());
+        // Of frames that never came, nothing was processed.
+        let n_udfs = if absent { 0 } else { self.udfs.len() };
+        let n_partials = partial.partials.len();
         if n_partials != n_udfs {
             return Err(Error::bug(format!(
                 "partition {index} has {n_partials} partial results for {n_udfs} functions"

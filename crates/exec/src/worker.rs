@@ -25,7 +25,7 @@ pub struct PartialResult {
     pub partition: usize,
     /// Which of its frames these are, if they are not all that is left of it.
     pub frames: Option<Range<usize>>,
-    /// One partial result per UDF, in the plan's order.
+    /// One partial result per UDF, in the plan's order; none of frames that never came.
     pub partials: Vec<Partial>,
     /// Whether frames of it never came, so that none was processed.
     pub absent: bool,
@@ -103,10 +103,10 @@ impl<'p> Worker<'p> {
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
         let cut = Partition { index: cut.index, frames: piece.frames.clone() };
-        let partials = if piece.absent {
-            accumulators_of(self.plan, &cut, band).and_then(|all| finished(self.plan, all))
-        } else {
-            self.repeated(&cut, band, next, tick)
+        // There is nothing to be merged of frames that never came.
+        let partials = match piece.absent {
+            true => Ok(Vec::new()),
+            false => self.repeated(&cut, band, next, tick),
         };
         let partials = partials.map_err(|error| error.with_partition(index))?;
         let frames = Some(cut.frames);

@@ -3,7 +3,7 @@
 use crate::differential::native;
 use framefold_core::{
     Arrival, DType, DataSource, Dataset, DenseTile, Error, ErrorKind, FrameIndices, FrameReader,
-    NativeArray, Result, SigSlice, SourceInfo,
+    NativeArray, Result, Roi, SigSlice, SourceInfo, Udf,
 };
 use framefold_exec::{
     Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, RunOptions,
@@ -105,7 +105,7 @@ impl FrameReader for Strict<'_> {
 fn plan(source: &Arc<Arriving>) -> Arc<Plan> {
     let source: Arc<dyn DataSource> = source.clone();
     let dataset = Dataset::try_new(source, None, 0).unwrap();
-    let udfs: Vec<Arc<dyn framefold_core::Udf>> = vec![Arc::new(Sum::default()), Arc::new(SumSig)];
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default()), Arc::new(SumSig)];
     let options = PlanOptions { num_partitions: Some(8), ..PlanOptions::default() };
     Arc::new(Plan::try_new(&dataset, udfs, None, &options).unwrap())
 }
@@ -120,6 +120,13 @@ fn sums(results: &Results) -> (Vec<f64>, Vec<bool>) {
     assert_eq!(array.dtype(), DType::F32);
     let sums = array.as_slice::<f32>().unwrap().iter().map(|&sum| f64::from(sum)).collect();
     (sums, results.valid)
+}
+
+/// The frames whose row is NaN.
+fn without_a_row(results: &Results, udf: usize) -> Vec<usize> {
+    let results = results.snapshot().unwrap();
+    let rows = native(&results.udfs[udf].buffers[0].array).unwrap().as_slice::<f32>().unwrap();
+    (0..rows.len()).filter(|&i| rows[i].is_nan()).collect()
 }
 
 #[test]
@@ -165,11 +172,30 @@ fn what_never_comes_is_missing_in_the_results() {
         let source = Arriving::new(7..8);
         source.send(N_FRAMES as u64);
         let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
-        let (sums, valid) = sums(&run(&plan(&source), options).unwrap());
+        let results = run(&plan(&source), options).unwrap();
+        let (sums, valid) = sums(&results);
         let expected: Vec<bool> = (0..N_FRAMES).map(|i| !(6..9).contains(&i)).collect();
         assert_eq!(valid, expected);
         let there = (0..N_FRAMES).filter(|i| !(6..9).contains(i));
         assert_eq!(sums, [there.clone().sum::<usize>() as f64, there.count() as f64]);
+        assert_eq!(without_a_row(&results, 1), [6, 7, 8], "none was measured");
+    }
+}
+
+#[test]
+fn frames_that_are_not_selected_need_not_come() {
+    for executor in executors() {
+        let source = Arriving::new(7..9);
+        source.send(N_FRAMES as u64);
+        let dataset = Dataset::try_new(source, None, 0).unwrap();
+        let roi = Roi::try_new((0..N_FRAMES).map(|i| i % 3 == 0).collect()).unwrap();
+        let options = PlanOptions { num_partitions: Some(2), ..PlanOptions::default() };
+        let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default()), Arc::new(SumSig)];
+        let plan = Arc::new(Plan::try_new(&dataset, udfs, Some(Arc::new(roi)), &options).unwrap());
+        plan.check_arrived().unwrap();
+        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+        let (sums, valid) = sums(&run(&plan, options).unwrap());
+        assert_eq!((sums, valid), (vec![84.0, 8.0], vec![true; 8]));
     }
 }
 
@@ -256,6 +282,7 @@ fn only_what_never_comes_is_missing_where_rows_follow_from_frames() {
             let sum = |i: usize| (!(7..9).contains(&i)).then_some(i as f32 + 1.0);
             assert_eq!(valid_sums(&results), (0..N_FRAMES).map(sum).collect::<Vec<_>>());
             assert_eq!(results.n_frames(), N_FRAMES, "they are waited for no more");
+            assert_eq!(without_a_row(&results, 0), [7, 8], "none was measured");
         }
     }
 }
