@@ -362,6 +362,7 @@ impl<R, E> Schedule<R, E> {
             return Some(result);
         }
         self.again.remove(&index);
+        self.held.remove(&index);
         self.finished.insert(index, result)
     }
 
@@ -465,8 +466,8 @@ impl<R, E> Schedule<R, E> {
     /// All partitions before `count` are merged. Returns whether workers wait for that, and are to be
     /// woken: there is room for some partitions.
     pub fn merged(&mut self, count: usize) -> bool {
-        self.merged = count;
-        self.collected = self.collected.max(count);
+        self.merged = count.min(self.n_partitions).max(self.merged);
+        self.collected = self.collected.max(self.merged);
         let left = self.limit.saturating_sub(self.next);
         let enough = self.waiting.min(self.may_wait()) / 2;
         let wake = self.waits && self.room() >= enough.min(left);

@@ -524,3 +524,26 @@ fn what_has_not_arrived_is_kept_back() {
     schedule.arrived();
     assert_eq!(schedule.take_some(3), [0, 1]);
 }
+
+#[test]
+fn what_was_held_back_and_is_finished_is_not_handed_out() {
+    let mut schedule = Schedule::<(), ()>::new(0..2, 1);
+    assert_eq!(schedule.take(), Some(0));
+    schedule.not_yet(0);
+    schedule.finished(0, (), 1, 1.0);
+    schedule.arrived();
+    assert_eq!(schedule.take(), Some(1));
+    assert!(schedule.is_over());
+}
+
+#[test]
+fn a_host_cannot_have_merged_more_than_there_is_or_less_than_before() {
+    let mut schedule = Schedule::<(), ()>::new(0..5, 1);
+    assert_eq!((schedule.take_for(0), schedule.expect_for(0)), (Some(0), Some(1)));
+    schedule.merged(3);
+    schedule.merged(1);
+    assert_eq!(schedule.n_merged(), 3);
+    schedule.merged(usize::MAX);
+    assert_eq!((schedule.n_merged(), schedule.n_in_progress()), (5, 0));
+    assert_eq!(schedule.next_step(), Next::Complete);
+}
