@@ -60,6 +60,18 @@ impl<'p> Worker<'p> {
         Ok(Worker { plan, reader, tiles, frames: Vec::new(), staged: None })
     }
 
+    /// Gives the reader back.
+    ///
+    /// # Errors
+    /// `Bug` if that panics.
+    pub(crate) fn end(self) -> Result<()> {
+        let Worker { plan, reader, .. } = self;
+        call_of_source(plan.source(), || {
+            drop(reader);
+            Ok(())
+        })
+    }
+
     /// Processes partition `index`; a pure function of the plan and the index.
     ///
     /// `tick` is called before every tile; an error from it ends the partition.

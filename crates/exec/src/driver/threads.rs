@@ -141,9 +141,11 @@ impl Crew for ThreadCrew {
         }
     }
 
-    fn close(&mut self, _: bool) -> Result<()> {
+    fn close(&mut self, complete: bool) -> Result<()> {
         self.end();
-        Ok(())
+        // A run that is not complete has another error.
+        let ending = self.shared.lock().ending.take();
+        ending.filter(|_| complete).map_or(Ok(()), Err)
     }
 }
 
@@ -196,6 +198,8 @@ struct State {
     merger_waits: bool,
     /// When it was last woken.
     woken: Instant,
+    /// What went wrong where a worker ended, and may have nothing to do with any partition.
+    ending: Option<Error>,
     /// Results may gather for so long before it is woken again.
     together: Duration,
 }
@@ -244,6 +248,7 @@ impl Shared {
             merger_waits: false,
             woken: Instant::now(),
             together: Duration::ZERO,
+            ending: None,
         };
         Shared {
             plan,
@@ -298,6 +303,10 @@ impl Shared {
                 Ok(partial) => self.finish(number, partial, &piece, started),
                 Err(error) => return self.fail(number, index, error),
             }
+        }
+        // What others wrote may panic where it is dropped.
+        if let Err(error) = worker.end() {
+            self.lock().ending.get_or_insert(error);
         }
     }
 

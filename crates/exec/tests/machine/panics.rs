@@ -283,8 +283,12 @@ fn what_panics_is_named() {
 
 #[test]
 fn readers_that_panic_where_they_are_dropped_end_the_run_with_an_error() {
-    let error = ran(Panics("drop of the reader"), Executor::Inline).unwrap_err();
-    assert_eq!(error.message(), "the crew panicked: at drop of the reader");
+    for executor in EXECUTORS {
+        let error = ran(Panics("drop of the reader"), executor).unwrap_err();
+        let inline = executor == Executor::Inline;
+        let who = if inline { "the crew" } else { "the source of the frames" };
+        assert_eq!(error.message(), format!("{who} panicked: at drop of the reader"));
+    }
 }
 
 #[test]
