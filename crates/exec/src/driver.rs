@@ -136,6 +136,7 @@ pub fn run(plan: &Arc<Plan>, options: RunOptions<'_>) -> Result<Results> {
 pub struct Driver {
     crew: Option<Box<dyn Crew>>,
     merging: Merging,
+    has_failed: bool,
 }
 
 /// What is merged.
@@ -185,7 +186,7 @@ impl Driver {
                 Box::new(threads::ThreadCrew::new(plan.clone(), first, count, scope))
             }
         };
-        Ok(Driver { crew: Some(crew), merging })
+        Ok(Driver { crew: Some(crew), merging, has_failed: false })
     }
 
     /// The same with others who process partitions, all but those that the sink has already.
@@ -201,7 +202,8 @@ impl Driver {
         if !crew.waits() {
             plan.check_arrived()?;
         }
-        Ok(Driver { crew: Some(crew), merging: Merging::try_new(plan, cancel, sink)? })
+        let merging = Merging::try_new(plan, cancel, sink)?;
+        Ok(Driver { crew: Some(crew), merging, has_failed: false })
     }
 
     /// Runs to the end.
@@ -238,8 +240,12 @@ impl Driver {
     }
 
     fn advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
+        if self.has_failed {
+            return Err(Error::cancelled());
+        }
         let outcome = self.try_advance(&mut Guarded(observer), pause);
         if outcome.is_err() {
+            self.has_failed = true;
             // The error of the run is the one to report.
             let _ = self.close();
         }

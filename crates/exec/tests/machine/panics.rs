@@ -248,7 +248,10 @@ fn ran(panics: Panics, executor: Executor) -> Result<()> {
     let options = PlanOptions { to_sink, ..PlanOptions::default() };
     let plan = Arc::new(Plan::try_new(&dataset, vec![Arc::new(panics)], None, &options)?);
     let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, sink)?;
-    driver.run(&mut { panics })?;
+    driver.run(&mut { panics }).inspect_err(|error| {
+        let again = [driver.run(&mut Silent), driver.step(&mut Silent).map(drop)];
+        assert!(again.iter().all(Result::is_err), "it goes on after {error}");
+    })?;
     let mut results = driver.into_results();
     results.snapshot()?;
     results.take().map(drop)
