@@ -134,6 +134,13 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     with pytest.raises(BadFileError, match=r"0\.raw.* middle of a frame, and nothing tells"):
         ctx.load("empad", files)
     assert tuple(ctx.load("empad", files[::-1]).shape.nav) == (7,)
+    for extension, at in (("seq", 572), ("spe", 1446)):
+        path = tmp_path / f"1.{extension}"
+        content = bytearray(path.read_bytes()[:-30])
+        content[at : at + 4] = bytes(4)
+        path.write_bytes(content)
+        with pytest.raises(BadFileError, match="middle of a frame, and nothing tells"):
+            ctx.open(tmp_path / f"*.{extension}")
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")
 
