@@ -137,6 +137,18 @@ def test_positions_without_data_never_become_valid(ctx, data):
     assert np.array_equal(result["x"].valid_mask.reshape(-1), np.arange(42) < 37)
 
 
+def test_the_roi_of_a_run_is_read_only(ctx, dataset, roi):
+    class Moving(Simple):
+        def preprocess(self):
+            self.meta.roi[:] = self.meta.roi[::-1].copy()
+
+    for udf in (Moving(), Simple()):
+        with pytest.raises(ValueError, match="read-only"):
+            ctx.run_udf(dataset=dataset, udf=udf, roi=roi)
+            udf.meta.roi[:] = False
+    assert roi.flags.writeable
+
+
 def test_input_dtype_is_common_to_all_python_udfs(ctx, dataset):
     class Prefers(Simple):
         def get_preferred_input_dtype(self):

@@ -44,6 +44,8 @@ def packed_roi(mask: npt.NDArray[np.bool_] | None) -> PackedROI | None:
 def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """A boolean array of shape ``nav``, or None for all positions.
 
+    It is read-only: functions see it, and results refer to it.
+
     Parameters
     ----------
     roi
@@ -65,8 +67,13 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
     if roi is None:
         return None
-    if isinstance(roi, PackedROI):
-        return roi.mask(nav)
+    mask = roi.mask(nav) if isinstance(roi, PackedROI) else _unpacked(roi, nav)
+    mask.flags.writeable = False
+    return mask
+
+
+def _unpacked(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """The mask of what callers pass."""
     if _is_numpy_index(roi):
         mask = _from_index(roi, nav)
     elif isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):
