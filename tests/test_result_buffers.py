@@ -158,6 +158,8 @@ def test_results_are_not_changed_in_place(result):
     np.testing.assert_array_equal(result["image"], before)
     with pytest.raises(TypeError, match=r"out=np\.array\(result\)"):
         np.add(before, 1, out=result["image"])
+    with pytest.raises(TypeError, match=r"out=np\.array\(result\)"):
+        np.add.at(result["image"], 0, 1)
 
 
 def test_results_are_as_true_as_arrays(ctx):

@@ -15,7 +15,8 @@ class LikeArray(NDArrayOperatorsMixin):
     """
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if any(isinstance(output, LikeArray) for output in kwargs.get("out", ())):
+        changed = inputs[:1] if method == "at" else kwargs.get("out", ())
+        if any(isinstance(each, LikeArray) for each in changed):
             raise TypeError(
                 "results of a run are not changed in place; write to an array of your own: "
                 "out=np.array(result)"
