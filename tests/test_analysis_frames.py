@@ -83,3 +83,13 @@ def test_the_spectrum_of_the_sum(ctx, dataset, data):
         assert found.keys() == ["intensity"]
         expected = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
         np.testing.assert_allclose(found.intensity, expected, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("sig", [(6,), (2, 2, 2)])
+@pytest.mark.parametrize("name", ["PickFFTFrameAnalysis", "SumfftAnalysis"])
+def test_spectra_are_of_frames_with_two_axes(name, sig):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=np.ones((3, *sig)), sig_dims=len(sig))
+    made = getattr(analysis, name)(dataset, {"x": 1})
+    with pytest.raises(InvalidArgumentError, match="a spectrum needs frames of two axes"):
+        ctx.run(made)

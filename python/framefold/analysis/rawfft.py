@@ -13,6 +13,7 @@ from framefold.analysis.base import frame_results
 from framefold.analysis.raw import PickFrameAnalysis
 from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import InvalidArgumentError
 
 __all__ = ["PickFFTFrameAnalysis"]
 
@@ -53,7 +54,17 @@ def spectrum(frame: npt.NDArray[Any], parameters: Mapping[str, Any]) -> npt.NDAr
         Of two axes.
     parameters
         With the circle to leave out, as for :class:`PickFFTFrameAnalysis`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has other axes.
     """
+    if frame.ndim != 2:
+        raise InvalidArgumentError(
+            f"a spectrum needs frames of two axes, these have shape {frame.shape}; load the data "
+            f"with a sig_shape of two axes"
+        )
     radius = parameters.get("real_rad")
     if radius is not None:
         height, width = frame.shape
