@@ -24,7 +24,7 @@ unsafe impl Sync for Table {}
 struct Owned<F> {
     name: String,
     function: F,
-    /// What `buffers` declared last: see [`UNKNOWN`].
+    /// What `buffers` has declared for any run: see [`UNKNOWN`].
     kinds: AtomicU8,
 }
 
@@ -161,7 +161,7 @@ unsafe extern "C" fn buffers<F: Function>(
             )
             .into());
         }
-        owned.kinds.store(kinds, Ordering::Relaxed);
+        owned.kinds.fetch_max(kinds, Ordering::Relaxed);
         for Buffer { name, kind, dtype, extra, usage } in declared {
             let buffer = raw::Buffer {
                 size: size_of::<raw::Buffer>(),

@@ -4,7 +4,8 @@ use framefold_abi::{
     Buffer, DType, Failure, Formats, Function, Job, Method, Requirements, Rows, Run, Tile, Views,
 };
 use framefold_core::{
-    DataSource, Dataset, Error, ErrorKind, NativeArray, Result, TilingScheme, Udf,
+    ArrayFormat, DataSource, Dataset, Error, ErrorKind, JobMeta, NativeArray, Partition, Result,
+    RunMeta, Shape, TilingScheme, Udf,
 };
 use framefold_testkit::oracle::Frames;
 use framefold_testkit::{
@@ -381,4 +382,46 @@ impl Function for Nameless {
 #[test]
 fn functions_have_names() {
     assert!(framefold_plugins::udf(Nameless).err().unwrap().to_string().contains("has no name"));
+}
+
+/// Has an image of frames of one line, and of others a row for each.
+struct Depends;
+
+impl Function for Depends {
+    type Task = ();
+    fn name(&self) -> &str {
+        "depends"
+    }
+    fn buffers(&self, job: &Job<'_>) -> Result<Vec<Buffer>, Failure> {
+        let is_line = job.sig_shape()[0] == 1;
+        Ok(vec![if is_line { Buffer::sig::<u8>("image") } else { Buffer::nav::<u8>("rows") }])
+    }
+    fn process(&self, (): &mut (), _: &Tile<'_>, _: &mut Views<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn another_run_does_not_change_how_buffers_merge() {
+    let udf = framefold_plugins::udf(Depends).unwrap();
+    let partition = Partition { index: 0, frames: 0..6 };
+    let run = |sig: &[usize]| RunMeta {
+        job: JobMeta {
+            shape: Shape::try_new(&[6], sig).unwrap(),
+            native_dtype: framefold_core::DType::U8,
+            input_dtype: framefold_core::DType::U8,
+            roi: None,
+        },
+        tiling: Arc::new(TilingScheme::try_new(sig, sig, 6).unwrap()),
+        partitions: [partition.clone()].into(),
+        format: ArrayFormat::Dense,
+        may_wait: false,
+        to_sink: Arc::from([]),
+    };
+    let lines = run(&[1, 4]);
+    let mut merger = udf.merger(&lines).unwrap();
+    let partial = udf.accumulator(&lines, &partition).unwrap().finish().unwrap();
+    udf.merger(&run(&[2, 2])).unwrap();
+    let error = merger.merge(&partition, partial).unwrap_err().to_string();
+    assert!(error.contains("does not say how they merge"), "{error}");
 }
