@@ -87,7 +87,7 @@ impl<'s> StridedReader<'s> {
             return Ok(());
         }
         self.inner.take_if(|(of_cells, _)| !*of_cells);
-        self.range = range;
+        self.range = None;
         self.frames.clear();
         memory::make_room(&mut self.frames, frames.len())?;
         for (i, frame) in frames.iter().enumerate() {
@@ -98,6 +98,7 @@ impl<'s> StridedReader<'s> {
             let offset = offset_of(frame, &self.source.layout.nav_axes);
             self.frames.push(Place { offset, to: i * frame_len, n: 1 });
         }
+        self.range = range;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Arrays in memory with axes in any order, gaps, and repetition.
 
 use crate::oracle::{Frames, all, any_frames, any_questions, check};
-use framefold_core::{DType, DataSource, ErrorKind, FrameIndices, TilingScheme};
+use framefold_core::{DType, DataSource, Error, ErrorKind, FrameIndices, TilingScheme, interrupt};
 use framefold_io::{MemoryArray, MemorySource};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -69,6 +69,26 @@ fn one_frame_repeated() {
         picks: vec![crate::suite::npy::any_index()],
     };
     check(&source, &repeated, &all(5), &ask);
+}
+
+#[test]
+fn what_a_reader_was_stopped_in_is_done_anew() {
+    const N: usize = 5000;
+    let memory: Vec<u8> = (0..3 * 4 * N).map(|i| (i * i / 77) as u8).collect();
+    // Frames of three cells, each far from the others, and gaps between frames.
+    let strides_bytes = Some(vec![4, 4 * N]);
+    let array = MemoryArray { strides_bytes, ..array(&[N, 3], 1) };
+    let source = MemorySource::try_new(Arc::new(memory.clone()), array).unwrap();
+    let tiling = TilingScheme::try_new(&[3], &[3], 1).unwrap();
+    let mut reader = source.reader().unwrap();
+    let mut read = || {
+        let tile = reader.read(FrameIndices::Run(0..N as u64), &tiling.slices()[0]);
+        tile.map(|tile| tile.frames().as_bytes().to_vec())
+    };
+    assert!(interrupt::watched(|| Err(Error::cancelled()), &mut read).is_err());
+    let at = |i: usize| &memory[4 * (i / 3) + 4 * N * (i % 3)..][..2];
+    let expected: Vec<u8> = (0..3 * N).flat_map(at).copied().collect();
+    assert!(read().unwrap() == expected);
 }
 
 #[test]
