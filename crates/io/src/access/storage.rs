@@ -268,7 +268,7 @@ struct Record {
     files: Vec<(PathBuf, FileStamp)>,
     /// Where each of them is in the list.
     places: HashMap<PathBuf, usize>,
-    /// One that was another file when it was opened again.
+    /// One that was another file when it was opened again. One that had grown is the same.
     changed: Option<Error>,
 }
 
@@ -281,7 +281,9 @@ impl Record {
             }
             Entry::Occupied(place) => {
                 let known = self.files.get(*place.get());
-                let same = known.map_or(Ok(()), |(path, was)| stamp::compare(path, was, &stamp));
+                let same = known.map_or(Ok(()), |(path, was)| {
+                    stamp::compare(path, was, &stamp::as_long(path, was, stamp))
+                });
                 if let Err(error) = same {
                     self.changed.get_or_insert(error);
                 }

@@ -3,7 +3,7 @@
 //! Of the first few hundred files, handles are kept. Of all further ones, each is opened for every
 //! piece that is read, so that a stack of ten thousand files needs no raised limit.
 
-use super::stamp::not_rewritten;
+use super::stamp::{not_rewritten, open_not_rewritten};
 use super::{open_error, shrunk};
 use framefold_core::{Error, FileStamp, Result};
 use std::fs::{File, Metadata};
@@ -104,7 +104,10 @@ impl BufferedFile {
         if meta.len() < self.len {
             return Err(shrunk(&self.path, meta.len(), self.len));
         }
-        not_rewritten(&self.absolute, &self.stamp, &meta)
+        match &self.file {
+            Some(Kept(file)) => open_not_rewritten(&self.absolute, file, &self.stamp, &meta),
+            None => not_rewritten(&self.absolute, &self.stamp, &meta),
+        }
     }
 
     fn open_again(&self) -> Result<File> {

@@ -205,18 +205,39 @@ fn settled(
 
 /// With the ends of as many bytes as there were, if the file has grown.
 pub(crate) fn as_long(path: &Path, was: &FileStamp, now: FileStamp) -> FileStamp {
-    let now = settled(was, now, || Some(of_meta(&std::fs::metadata(path).ok()?)));
+    as_long_of(was, now, || std::fs::metadata(path), || File::open(path))
+}
+
+/// The same of a file that these look at and open.
+fn as_long_of(
+    was: &FileStamp,
+    now: FileStamp,
+    look: impl Fn() -> std::io::Result<Metadata>,
+    open: impl Fn() -> std::io::Result<File>,
+) -> FileStamp {
+    let now = settled(was, now, || Some(of_meta(&look().ok()?)));
     if now.len <= was.len || was.head.is_none() {
         return now;
     }
     // What cannot be read is nothing that was there.
-    let ends = File::open(path).map(|file| with_ends_at(&file, was.len, now));
+    let ends = open().map(|file| with_ends_at(&file, was.len, now));
     ends.unwrap_or(FileStamp { head: Some(0), ..now })
 }
 
 /// Confirms that there was no write to a file that is as long as when it was opened, or longer.
 pub(super) fn not_rewritten(path: &Path, was: &FileStamp, present: &Metadata) -> Result<()> {
     compare(path, was, &as_long(path, was, of_meta(present)))
+}
+
+/// The same of an open file, whatever became of its name.
+pub(super) fn open_not_rewritten(
+    path: &Path,
+    file: &File,
+    was: &FileStamp,
+    present: &Metadata,
+) -> Result<()> {
+    let now = as_long_of(was, of_meta(present), || file.metadata(), || file.try_clone());
+    compare(path, was, &now)
 }
 
 #[cfg(test)]

@@ -133,6 +133,38 @@ fn a_file_that_grows_is_read_as_it_was() {
     }
 }
 
+#[test]
+fn a_file_may_grow_while_a_data_set_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.bin");
+    // As it was where it ended, or not.
+    for (rest, same) in [(7u8, true), (8, false)] {
+        std::fs::write(&path, [7; 100]).unwrap();
+        let opened = recorded(|| {
+            Storage::open(&path, Backend::Buffered)?;
+            std::fs::write(&path, [&[7u8; 99][..], &[rest; 5000]].concat()).unwrap();
+            Storage::open(&path, Backend::Mmap)
+        });
+        assert_eq!(opened.is_ok(), same);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_has_grown_and_was_renamed_lives_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for backend in BACKENDS {
+        let path = file_of(&dir, &[7; 100]);
+        let (storage, _) = recorded(|| Storage::open(&path, backend)).unwrap();
+        set_len(&path, 5000);
+        std::fs::rename(&path, dir.path().join("renamed.bin")).unwrap();
+        storage.verify().unwrap();
+        // Whatever has its name now.
+        file_of(&dir, &[1; 200]);
+        storage.verify().unwrap();
+    }
+}
+
 /// One byte of a mapped file, read anew whatever the compiler knows about it.
 fn byte(storage: &Storage, offset: u64) -> u8 {
     let byte = &storage.bytes(offset..offset + 1).unwrap()[0];
