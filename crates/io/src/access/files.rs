@@ -4,7 +4,9 @@
 //! before `img10`; letters count the same in either case. Where names are still equal, fewer zeros
 //! in front come first, then capitals.
 
+use crate::access::names::letters;
 use framefold_core::{Axis, Error, MetadataList, Result, axes};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -55,10 +57,9 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>> {
             // Two of them find what one does.
             _ if name == "**" && names.last().is_some_and(|(last, _)| *last == "**") => {}
             _ if name.to_string_lossy().contains(WILDCARDS) => {
-                let text = name.to_str().ok_or_else(|| {
-                    no_pattern("there are letters beside its wildcards that are not UTF-8")
-                })?;
-                let pattern = glob::Pattern::new(text).map_err(|error| no_pattern(error.msg))?;
+                // One that is not UTF-8 is one of bytes.
+                let text = name.to_str().map_or_else(|| Cow::from(letters(name)), Cow::from);
+                let pattern = glob::Pattern::new(&text).map_err(|error| no_pattern(error.msg))?;
                 names.push((name, Some(pattern)));
             }
             _ => names.push((name, None)),
@@ -101,8 +102,12 @@ fn walk(folder: &Path, names: &[Name<'_>], files: &mut Vec<PathBuf>) -> Result<(
     for entry in std::fs::read_dir(listed).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
-        // Bytes that are not UTF-8 match as a letter that no name has.
-        let text = name.to_string_lossy();
+        let text = match own.to_str() {
+            // Bytes that are not UTF-8 match as a letter that no name has.
+            Some(_) => name.to_string_lossy(),
+            // As the pattern.
+            None => Cow::from(letters(&name)),
+        };
         if text.starts_with('.') && !pattern.as_str().starts_with('.') {
             continue;
         }
