@@ -21,7 +21,7 @@ from framefold.executor._processes.channels import GIVEN_PATH, MainEnd, over_soc
 from framefold.executor._processes.slots import MappedSlots
 from framefold.executor._tasks import Tasks
 from framefold.executor._wire.pickles import SharedPickle
-from framefold.executor._wire.runs import absolute
+from framefold.executor._wire.runs import paths
 
 if TYPE_CHECKING:
     from framefold.executor._processes.pool import Pool
@@ -296,6 +296,6 @@ def environment_for(device: int | None = None) -> dict[str, str]:
     given = environment.get("PYTHONPATH")
     if given is not None:
         environment[GIVEN_PATH] = given
-    path = dict.fromkeys(path for entry in sys.path if os.path.isabs(path := absolute(entry)))
+    path = dict.fromkeys(filter(os.path.isabs, paths()))
     environment["PYTHONPATH"] = os.pathsep.join(path)
     return environment

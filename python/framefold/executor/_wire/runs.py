@@ -238,11 +238,15 @@ def environment() -> tuple[list[str], bool]:
     stands_in = alias is not None and any(
         isinstance(finder, alias._Finder) for finder in sys.meta_path
     )
-    return [absolute(entry) for entry in sys.path], stands_in
+    return paths(), stands_in
 
 
-def absolute(entry: str) -> str:
-    """An entry of ``sys.path`` for those who have another current folder."""
+def paths() -> list[str]:
+    """What Python looks at of ``sys.path``, for those who have another current folder."""
+    return [_absolute(entry) for entry in sys.path if isinstance(entry, str)]
+
+
+def _absolute(entry: str) -> str:
     with contextlib.suppress(OSError):  # there may be none any more
         return os.path.abspath(entry)
     return entry
