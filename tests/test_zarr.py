@@ -435,6 +435,26 @@ def test_folders_whose_names_are_not_utf_8(tmp_path):
     assert np.array_equal(read(dataset), array)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_arrays_behind_links_count(tmp_path, monkeypatch):
+    path, array = tmp_path / "a.zarr", values((5, 3, 4), "u2")
+    zarr.open_group(path, mode="w").create_array("small", data=array[:2])
+    zarr.open_group(tmp_path / "b", mode="w").create_array("large", data=array)
+    (tmp_path / "b/back").symlink_to(path)
+    for name, target in [("link", "../b"), ("same", "small"), ("up", ".."), ("nothing", "x")]:
+        (path / name).symlink_to(target)
+    with pytest.raises(FramefoldError, match=r"outside.*allow_external_links.*ds_path"):
+        ff.Context().open(path)
+    dataset = ff.Context().open(path, allow_external_links=True)
+    assert (dataset.meta["array"], dataset.warnings) == ("/link/large", [])
+    assert dataset.meta["other arrays"] == "'small' [2, 3, 4]"
+    assert np.array_equal(read(dataset), array)
+    monkeypatch.chdir(tmp_path / "b")
+    dataset = ff.Context().open("zarr.json", allow_external_links=True)
+    assert dataset.meta["other arrays"] == "'back/small' [2, 3, 4]"
+    assert np.array_equal(read(dataset), array)
+
+
 def test_version_3_counts_where_both_describe_an_array(tmp_path):
     """As where zarr made the one of the other, which stays."""
     migration = pytest.importorskip("zarr.metadata.migrate_v3", reason="it came with zarr 3.1.3")

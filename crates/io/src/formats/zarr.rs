@@ -196,6 +196,7 @@ fn root(path: &Path, anywhere: bool) -> Result<(&Path, Place)> {
     let describes = DESCRIPTIONS.iter().any(|name| path.ends_with(name));
     if path.is_dir() || describes {
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let around = Enclosure::new(folder, anywhere)?;
         return Ok((folder, Place::Folder(folder.to_path_buf(), around)));
     }

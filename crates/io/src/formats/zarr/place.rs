@@ -1,5 +1,6 @@
 //! Where an array and its groups are: in folders, or in a zip archive that stands for one.
 
+use super::DESCRIPTIONS;
 use crate::access::archive::Archive;
 use crate::access::enclosure::Enclosure;
 use crate::headers::fields::read_small;
@@ -102,13 +103,14 @@ impl Place {
     /// The names of at most `most` folders within, in order.
     pub(super) fn folders(&self, most: usize) -> Vec<OsString> {
         match self {
-            Place::Folder(path, _) => {
+            Place::Folder(path, around) => {
                 let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
                 let mut names: Vec<OsString> = entries
                     .filter_map(|entry| {
-                        // Links are not followed: they may go round in circles.
                         let entry = entry.ok()?;
-                        let is_folder = entry.file_type().ok()?.is_dir();
+                        let kind = entry.file_type().ok()?;
+                        let is_folder = kind.is_dir()
+                            || kind.is_symlink() && leads_out(&entry.path(), path, around);
                         is_folder.then(|| entry.file_name())
                     })
                     .take(most)
@@ -121,4 +123,14 @@ impl Place {
             }
         }
     }
+}
+
+/// Whether a link in a folder within the one that was opened leads to an array or group out of it: what is within has
+/// a name there, and what is around would go round in circles, as would links behind it.
+fn leads_out(link: &Path, folder: &Path, around: &Enclosure) -> bool {
+    let real = [link, folder, around.folder()].map(|path| path.canonicalize().ok());
+    let [Some(there), Some(here), Some(opened)] = real else { return false };
+    let described = DESCRIPTIONS.iter().any(|name| there.join(name).is_file());
+    let out = !there.starts_with(&opened) && !opened.starts_with(&there);
+    described && out && here.starts_with(&opened)
 }
