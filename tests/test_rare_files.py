@@ -14,7 +14,7 @@ import tifffile
 from test_hdf5 import read, values
 
 import framefold as ff
-from framefold.exceptions import BadFileError, UnsupportedError
+from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
 
@@ -215,6 +215,28 @@ def test_data_sets_of_hdf5_that_cannot_be_read_may_be_the_frames(tmp_path, kind)
     with pytest.raises(UnsupportedError, match=f"'large' are {kind}.*ds_path"):
         ctx.open(path)
     assert np.array_equal(read(ctx.open(path, ds_path="small")), small)
+
+
+@pytest.mark.parametrize(("ending", "deepest"), [("h5", 32), ("zarr", 15)])
+def test_what_is_too_deep_to_be_looked_at_may_be_the_frames(tmp_path, ending, deepest):
+    ctx, array = ff.Context(), values((5, 3, 4), "u2")
+    for depth in (deepest, deepest + 1):
+        path = tmp_path / f"{depth}.{ending}"
+        large, small = "a/" * depth + "large", array[:2]
+        if ending == "h5":
+            with h5py.File(path, "w") as file:
+                file[large], file["small"] = array, small
+        else:
+            group = zarr.open_group(path, mode="w")
+            group.create_array(large, data=array)
+            group.create_array("small", data=small)
+        if depth == deepest:
+            assert np.array_equal(read(ctx.open(path)), array)
+            continue
+        with pytest.raises(FramefoldError, match=r"not all of them were looked at.*ds_path"):
+            ctx.open(path)
+        for name, wanted in [(large, array), ("small", small)]:
+            assert np.array_equal(read(ctx.open(path, ds_path=name)), wanted)
 
 
 def test_regions_of_sensors_in_spe_of_version_2(tmp_path):

@@ -313,13 +313,17 @@ fn walk(
     seen: &mut usize,
     each: &mut impl FnMut(Result<Found, Refused>),
 ) {
-    for leaf in folder.folders(MOST_FOLDERS) {
+    for leaf in folder.folders(MOST_FOLDERS + 1) {
         *seen += 1;
+        let name = format!("{name}{}", leaf.display());
         if *seen > MOST_FOLDERS || depth >= DEEPEST {
-            return;
+            let error = Error::limit(format!(
+                "there are more than {MOST_FOLDERS} folders, or more than {DEEPEST} within each other: not \
+                 all of them were looked at"
+            ));
+            return each(Err(Refused { name, claim: Claim::Unknown, error }));
         }
         let place = folder.join(&leaf);
-        let name = format!("{name}{}", leaf.display());
         match Meta::read(&place) {
             Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
             Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),

@@ -70,6 +70,7 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
                 if let Some(group) = library.group(path) {
                     let within = format!("{path}/");
                     all.walk(library, &group, within.trim_start_matches('/'), 0)?;
+                    all.is_whole()?;
                 }
                 if let Some(frames) = all.frame_by_frame()? {
                     return Ok(frames);
@@ -102,6 +103,7 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
         return listing_others(library, Found::one("NeXus", path.clone()));
     }
     let all = Listing::of(library)?;
+    all.is_whole()?;
     let fewest = if options.count(&SIG_DIMS) == Some(1) { 1 } else { 2 };
     let by_size = |n_axes| all.by_size(n_axes, |path| dialect(library, path));
     let chosen = if let Some(stack) = by_size(3) {
@@ -325,6 +327,8 @@ struct Listing {
     n_followed: usize,
     /// Links that lead nowhere: what is wrong with each, and what helps.
     nowhere: Vec<(String, Option<String>)>,
+    /// Not all was looked at.
+    cut: bool,
 }
 
 struct Entry {
@@ -348,7 +352,11 @@ impl Listing {
 
     fn walk(&mut self, library: &Library, group: &Group, path: &str, depth: usize) -> Result<()> {
         let file = file_of(group.storage());
-        if depth > DEEPEST || !self.seen.insert((file, group.address())) {
+        if !self.seen.insert((file, group.address())) {
+            return Ok(());
+        }
+        if depth > DEEPEST {
+            self.cut = true;
             return Ok(());
         }
         let of_sample = attribute_text(group, "NX_class").as_deref() == Some("NXsample");
@@ -357,9 +365,11 @@ impl Listing {
             self.add(file, &dataset, format!("{path}{}", dataset.name()), of_sample);
         }
         for group in groups {
-            if self.seen.len() < MOST_OBJECTS {
-                self.walk(library, &group, &format!("{path}{}/", group.name()), depth + 1)?;
+            if self.seen.len() >= MOST_OBJECTS {
+                self.cut = true;
+                break;
             }
+            self.walk(library, &group, &format!("{path}{}/", group.name()), depth + 1)?;
         }
         for name in links::external(group)? {
             self.n_followed += 1;
@@ -377,7 +387,7 @@ impl Listing {
                     Some(group) if self.seen.len() < MOST_OBJECTS => {
                         self.walk(library, &group, &format!("{path}/"), depth + 1)?;
                     }
-                    Some(_) => {}
+                    Some(_) => self.cut = true,
                     None => {
                         let hint = error.hint().map(str::to_owned);
                         self.nowhere.push((error.message().to_owned(), hint));
@@ -391,7 +401,24 @@ impl Listing {
     fn add(&mut self, file: usize, dataset: &Dataset, path: String, of_sample: bool) {
         if self.found.len() < MOST_OBJECTS {
             self.found.push(Entry { of_sample, ..Entry::new(file, dataset, path) });
+        } else {
+            self.cut = true;
         }
+    }
+
+    /// Confirms that all was looked at: what was not may be the frames, or some of them.
+    ///
+    /// # Errors
+    /// `Limit` if not.
+    fn is_whole(&self) -> Result<()> {
+        if !self.cut {
+            return Ok(());
+        }
+        Err(Error::limit(format!(
+            "there are more than {MOST_OBJECTS} groups or data sets, or more than {DEEPEST} groups within \
+             each other: not all of them were looked at"
+        ))
+        .with_hint("name a data set by ds_path"))
     }
 
     /// Those with the most elements, of those with at least so many axes, in the order of their
