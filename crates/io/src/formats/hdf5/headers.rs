@@ -9,7 +9,9 @@
 //! - layouts of versions 1 and 2, whose address it looks for at the wrong byte, are shown in version 3;
 //! - many links or attributes, which lie in a heap of their own, are shown as if the header went on
 //!   with them, in a block behind the end of the file;
-//! - attributes whose dtype is one with a name, for which it refuses all of a header, are left out;
+//! - complex numbers by themselves (since version 2.0 of the HDF5 library) are shown as records of two floats;
+//! - attributes of such numbers, and those whose dtype is one with a name, for which it refuses all of a header, are
+//!   left out;
 //! - links have no `.` in their paths, and they, attributes and comments have texts in UTF-8 (`spelling.rs`), in
 //!   messages and in the heaps of old groups.
 //!
@@ -37,12 +39,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const NOTHING: u16 = 0x0000;
 const LINK_INFO: u16 = 0x0002;
+const DATATYPE: u16 = 0x0003;
 const LINK: u16 = 0x0006;
 const LAYOUT: u16 = 0x0008;
 const ATTRIBUTE: u16 = 0x000C;
 const COMMENT: u16 = 0x000D;
 const CONTINUATION: u16 = 0x0010;
 const ATTRIBUTE_INFO: u16 = 0x0015;
+/// The class of dtypes of complex numbers by themselves.
+const COMPLEX: u8 = 11;
+/// In the place of an index, for blocks with the dtype of a header.
+const OF_COMPLEX: u64 = u64::MAX - 1;
 /// Headers of a file of which something is kept.
 const MOST_KEPT: usize = 100_000;
 
@@ -72,7 +79,7 @@ struct State {
     /// Texts of old groups that will be read, alike.
     heaps: HashSet<(u64, usize)>,
     notes: HashMap<u64, Note>,
-    /// Blocks of messages behind the end of the file, and for which heap and index each was made.
+    /// Blocks of messages behind the end of the file, and for which heap and index, or header and dtype, each was made.
     blocks: HashMap<u64, Arc<Vec<u8>>>,
     made: HashMap<(u64, u64, Envelope), Option<Block>>,
 }
@@ -219,8 +226,9 @@ impl State {
             let shown_as = match kind {
                 _ if shared => None,
                 LAYOUT => self.layout(file, message)?,
+                DATATYPE => self.complex(file, message),
                 LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
-                ATTRIBUTE if has_named_dtype(message) => Some(NOTHING),
+                ATTRIBUTE if is_refused(message) => Some(NOTHING),
                 ATTRIBUTE if spelling::of_attribute(message) => Some(ATTRIBUTE),
                 LINK if spelling::of_link(message) => Some(LINK),
                 COMMENT if spelling::in_ascii(message) => Some(COMMENT),
@@ -291,14 +299,14 @@ impl State {
         message: &mut [u8],
     ) -> Result<Option<u16>, LibraryError> {
         let Some(file) = file else { return Ok(None) };
-        let (offsets, lengths) = (file.offset_width(), file.length_width());
-        let widths = (u8::try_from(offsets).unwrap_or(8), u8::try_from(lengths).unwrap_or(8));
+        let widths = [file.offset_width(), file.length_width()];
+        let widths = widths.map(|width| u8::try_from(width).unwrap_or(8));
         let mut cursor = Cursor::new(message);
         let place = if kind == LINK_INFO {
-            link_info::parse(&mut cursor, widths.0, widths.1, message.len())
+            link_info::parse(&mut cursor, widths[0], widths[1], message.len())
                 .map(|info| (info.fractal_heap_address, info.btree_name_index_address))
         } else {
-            attribute_info::parse(&mut cursor, widths.0, widths.1, message.len())
+            attribute_info::parse(&mut cursor, widths[0], widths[1], message.len())
                 .map(|info| (info.fractal_heap_address, info.btree_name_index_address))
         };
         let Ok((heap, index)) = place else { return Ok(None) };
@@ -317,24 +325,42 @@ impl State {
                 let all = objects.iter_mut().flat_map(|objects| &mut objects.objects);
                 all.for_each(|(_, object)| _ = spell(object));
                 let bytes = objects.and_then(|objects| self.envelope.block(kind, &objects));
-                let place = file.behind(self.blocks.len());
-                let block = bytes.zip(place).map(|(bytes, (address, position))| {
-                    let block = Block { address, len: bytes.len() };
-                    self.blocks.insert(position, Arc::new(bytes));
-                    block
-                });
-                self.made.insert(key, block);
-                block
+                self.make(file, key, bytes)
             }
         };
-        let Some(Block { address, len }) = block else { return Ok(None) };
-        let len = u64::try_from(len).unwrap_or(u64::MAX).to_le_bytes();
-        let Some(shown) = message.get_mut(..offsets + lengths) else { return Ok(None) };
-        shown.fill(0);
-        let (shown_address, shown_len) = shown.split_at_mut(offsets);
-        shown_address.iter_mut().zip(address.to_le_bytes()).for_each(|(to, byte)| *to = byte);
-        shown_len.iter_mut().zip(len).for_each(|(to, byte)| *to = byte);
-        Ok(Some(CONTINUATION))
+        Ok(go_on(file, block, message))
+    }
+
+    /// A complex number, which is shown as a record of two floats.
+    fn complex(&mut self, file: Option<&Dense>, message: &mut [u8]) -> Option<u16> {
+        let (file, record) = (file?, record_of_complex(message)?);
+        let key = (self.current, OF_COMPLEX, self.envelope);
+        let block = match self.made.get(&key) {
+            Some(block) => *block,
+            None => {
+                let objects = Objects { objects: vec![(0, record)], deep: false };
+                let bytes = self.envelope.block(DATATYPE, &objects);
+                self.make(file, key, bytes)
+            }
+        };
+        go_on(file, block, message)
+    }
+
+    /// Keeps a block that was made.
+    fn make(
+        &mut self,
+        file: &Dense,
+        key: (u64, u64, Envelope),
+        bytes: Option<Vec<u8>>,
+    ) -> Option<Block> {
+        let place = file.behind(self.blocks.len());
+        let block = bytes.zip(place).map(|(bytes, (address, position))| {
+            let block = Block { address, len: bytes.len() };
+            self.blocks.insert(position, Arc::new(bytes));
+            block
+        });
+        self.made.insert(key, block);
+        block
     }
 
     /// What is kept of the header; other pixels would be read if it were lost.
@@ -358,7 +384,7 @@ impl Envelope {
             block.extend(b"OCHK");
         }
         for (order, object) in &objects.objects {
-            if kind == ATTRIBUTE && has_named_dtype(object) {
+            if kind == ATTRIBUTE && is_refused(object) {
                 continue;
             }
             let padded = match self {
@@ -392,6 +418,32 @@ impl Envelope {
     }
 }
 
+/// Makes of a message one that the header goes on in that block.
+fn go_on(file: &Dense, block: Option<Block>, message: &mut [u8]) -> Option<u16> {
+    let Block { address, len } = block?;
+    let (offsets, lengths) = (file.offset_width(), file.length_width());
+    let len = u64::try_from(len).unwrap_or(u64::MAX).to_le_bytes();
+    let shown = message.get_mut(..offsets + lengths)?;
+    shown.fill(0);
+    let (shown_address, shown_len) = shown.split_at_mut(offsets);
+    shown_address.iter_mut().zip(address.to_le_bytes()).for_each(|(to, byte)| *to = byte);
+    shown_len.iter_mut().zip(len).for_each(|(to, byte)| *to = byte);
+    Some(CONTINUATION)
+}
+
+/// The dtype of a record of two of the floats that a complex number is made of, as h5py has it.
+fn record_of_complex(message: &[u8]) -> Option<Vec<u8>> {
+    const FLOAT_BYTES: usize = 20;
+    let size = message.get(4..8).filter(|_| dtype_class(message) == Some(COMPLEX))?;
+    let part = message.get(8..8 + FLOAT_BYTES).filter(|part| dtype_class(part) == Some(1))?;
+    let half = u8::try_from(number(size, 0, 4)? / 2).ok()?;
+    Some([&[0x36, 2, 0, 0][..], size, b"r\0\0", part, b"i\0", &[half], part].concat())
+}
+
+fn dtype_class(dtype: &[u8]) -> Option<u8> {
+    dtype.first().map(|first| first & 15)
+}
+
 /// Writes a layout of version 1 or 2 as one of version 3, which is shorter.
 fn version_3(message: &mut [u8], file: &Dense) -> Option<()> {
     let (offsets, lengths) = (file.offset_width(), file.length_width());
@@ -421,9 +473,17 @@ fn version_3(message: &mut [u8], file: &Dense) -> Option<()> {
     Some(())
 }
 
-/// Whether the dtype or the shape of an attribute is kept elsewhere.
-fn has_named_dtype(attribute: &[u8]) -> bool {
-    matches!(attribute, [2 | 3, flags, ..] if flags & 3 != 0)
+/// Whether the dtype or the shape of an attribute is kept elsewhere, or it is a complex number by itself.
+fn is_refused(attribute: &[u8]) -> bool {
+    let name = number(attribute, 2, 2).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+    let dtype = match *attribute {
+        [1, ..] => 8 + name.next_multiple_of(8),
+        [2 | 3, flags, ..] if flags & 3 != 0 => return true,
+        [2, ..] => 8 + name,
+        [3, ..] => 9 + name,
+        _ => return false,
+    };
+    attribute.get(dtype..).and_then(dtype_class) == Some(COMPLEX)
 }
 
 #[cfg(test)]
