@@ -81,7 +81,7 @@ class UDFMeta:
 
     @property
     def roi(self) -> npt.NDArray[np.bool_] | None:
-        """The region of interest in the shape of the navigation axes, or None."""
+        """The region of interest in the shape of the navigation axes, read-only, or None."""
         return self._roi
 
     @property
