@@ -7,6 +7,7 @@ use super::atomic::failed;
 use crate::field::Field;
 use crate::numbers::{Number, number_at};
 use framefold::Result;
+use framefold::core::Axis;
 use std::io::Write;
 
 /// Writes `field`.
@@ -38,10 +39,7 @@ pub(super) fn write(out: &mut impl Write, field: &Field) -> Result<()> {
         let mut rest = row;
         let mut cells: Vec<String> = Vec::with_capacity(columns.len());
         for (axis, &len) in field.axes.iter().zip(shape).rev() {
-            let place = axis.offset + (rest % len) as f64 * axis.scale;
-            // Multiples of steps such as 0.1 have errors in their last digits.
-            let rounded: f64 = format!("{place:.12e}").parse().unwrap_or(place);
-            cells.push(rounded.to_string());
+            cells.push(place_on(axis, rest % len).to_string());
             rest /= len;
         }
         cells.reverse();
@@ -56,6 +54,15 @@ pub(super) fn write(out: &mut impl Write, field: &Field) -> Result<()> {
         writeln!(out, "{}", cells.join(",")).map_err(failed)?;
     }
     out.flush().map_err(failed)
+}
+
+/// Where a position is. Multiples of steps such as 0.1 have errors in their last digits, which are left out, but
+/// for those that tell it from its neighbours.
+fn place_on(axis: &Axis, index: usize) -> f64 {
+    let place = axis.offset + index as f64 * axis.scale;
+    let n_steps = (place / axis.scale).abs();
+    let digits = (n_steps.log10() as usize).saturating_add(3).clamp(12, 16);
+    format!("{place:.digits$e}").parse().unwrap_or(place)
 }
 
 /// A field of the first row, which may have commas in it.
@@ -95,5 +102,18 @@ mod tests {
         let complex = field(&[1], vec![Complex64::new(1.0, -2.0)], 0, None);
         assert_eq!(written(&complex), "index_0,x.re,x.im\n0,1,-2\n");
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+
+    #[test]
+    fn places_of_neighbours_differ() {
+        let mut times = field(&[3], vec![1u8, 2, 3], 0, None);
+        // Seconds since 1970, and frames of a camera.
+        (times.axes[0].offset, times.axes[0].scale) = (1.7e9, 1e-4);
+        assert_eq!(
+            written(&times),
+            "index_0,x\n1700000000,1\n1700000000.0001,2\n1700000000.0002,3\n"
+        );
+        (times.axes[0].offset, times.axes[0].scale) = (-1.0, 0.1);
+        assert!(written(&times).ends_with("\n-1,1\n-0.9,2\n-0.8,3\n"));
     }
 }
