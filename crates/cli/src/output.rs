@@ -19,7 +19,7 @@ use framefold::core::memory;
 use framefold::io::WholeOutput;
 use framefold::{Error, Result};
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// A picture is made where there is memory for so many bytes for each value: as numbers, in order,
@@ -128,8 +128,9 @@ impl Target {
         for file in files {
             let stem = file.file_stem().map_or_else(OsString::new, OsString::from);
             for name in names {
-                let path = template.replace(REDUCTION, name).replace(STEM, &stem.to_string_lossy());
-                let path = PathBuf::from(path);
+                let of_reduction = template.replace(REDUCTION, name);
+                let parts: Vec<&OsStr> = of_reduction.split(STEM).map(OsStr::new).collect();
+                let path = PathBuf::from(parts.join(stem.as_os_str()));
                 if all.iter().any(|other| other.path == path) {
                     return Err(clash(path, template));
                 }
@@ -323,6 +324,17 @@ mod tests {
         let targets = Target::for_all(template.to_str().unwrap(), &files, &["sum"], false).unwrap();
         assert_eq!(targets[0][0].path(), folder.path().join("a-sum.npy"));
         assert_eq!(targets[1][0].path(), folder.path().join("b-sum.npy"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn stems_that_are_not_utf_8_are_filled_in_as_they_are() {
+        use std::os::unix::ffi::OsStrExt;
+        let named = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let files = [named(b"x/\xff.mib"), named(b"x/\xfe.mib")];
+        let targets = Target::for_all("{stem}-{reduction}.npy", &files, &["sum"], false).unwrap();
+        let found = targets.iter().flatten().map(Target::path);
+        assert_eq!(found.collect::<Vec<_>>(), [named(b"\xff-sum.npy"), named(b"\xfe-sum.npy")]);
     }
 
     #[test]
