@@ -119,7 +119,8 @@ impl CompensatedSum {
 pub(crate) fn probe(field: &Field, index: &[usize]) -> Result<Option<Number>> {
     let shape = field.array.shape();
     let fits = index.len() == shape.len() && index.iter().zip(shape).all(|(i, len)| i < len);
-    let flat = index.iter().zip(shape).fold(0, |flat, (i, len)| flat * len + i);
+    let flat = index.iter().zip(shape);
+    let flat = flat.fold(0usize, |flat, (i, len)| flat.saturating_mul(*len).saturating_add(*i));
     let number = number_at(field.array.values(), flat).filter(|_| fits).ok_or_else(|| {
         Error::invalid(format!("there is no value at index {index:?} of shape {shape:?}"))
     })?;
@@ -211,7 +212,7 @@ mod tests {
     fn probes_are_checked() {
         let field = field(&[2, 3], (0..6u8).collect::<Vec<_>>(), 0, None);
         assert_eq!(probe(&field, &[1, 2]).unwrap(), Some(Number::Int(5)));
-        for bad in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0], &[]] {
+        for bad in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0], &[], &[usize::MAX, 0]] {
             assert!(probe(&field, bad).is_err(), "{bad:?}");
         }
     }
