@@ -33,7 +33,7 @@ def ring(y, x, cy, cx, ri, ro):
 def wedge(y, x, cy, cx, ri, ro, begin, end):
     """The part of a ring between two angles, in degrees clockwise from +x on the screen."""
     inside = ring(y, x, cy, cx, ri, ro)
-    width = 360 if end - begin >= 360 else (end - begin) % 360
+    width = math.inf if end - begin >= 360 else (end - begin) % 360
     for row, column in np.argwhere(inside):
         angle = math.degrees(math.atan2(row - cy, column - cx))
         inside[row, column] = (angle - begin) % 360 < width

@@ -67,6 +67,8 @@ fn shapes_that_are_none() {
         Shape::Disk { cy: 1e8, cx: -1e8, r: 1e9 },
         lattice(32, 1e9),
         Shape::Rectangle { y0: -1e9, x0: 1e9, y1: 1e9, x1: -1e9 },
+        // The angle of a pixel less the first one is a turn but for rounding.
+        Shape::Wedge { cy: -1.0, cx: -1.0, ri: 0.0, ro: 99.0, from: 45.00000000000001, to: 406.0 },
     ] {
         let query = |detector| Query::Scan(ScanQuery { detector, ..Default::default() });
         let found =

@@ -65,7 +65,7 @@ pub(super) fn of(shape: &Shape, canvas: Canvas) -> Result<Outline> {
             let round = round("wedge", [*cy, *cx], *ro, Some(*ri))?;
             check("wedge", &[("from", *from), ("to", *to)])?;
             let turn = to - from;
-            let width = if turn >= 360.0 { 360.0 } else { turn.rem_euclid(360.0) };
+            let width = if turn >= 360.0 { f64::INFINITY } else { turn.rem_euclid(360.0) };
             (round.rows(canvas.rows), Kind::Wedge { round, from: *from, width })
         }
         Shape::Polygon { points } => (all, Kind::Polygon(Polygon::try_new(points)?)),
