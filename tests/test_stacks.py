@@ -131,7 +131,7 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
     assert np.array_equal(frames_of(ctx, dataset, roi=(1, 0))[0, :5, :5], scans[1, 0, 0])
     # How many frames or pages were lost is nowhere.
     files = [raw.rename(tmp_path / "0.raw"), whole.rename(tmp_path / "1.raw")]
-    with pytest.raises(BadFileError, match=r"0\.raw.* middle of a frame, and nothing tells"):
+    with pytest.raises(BadFileError, match=r"0\.raw.* lost at its end, and nothing tells"):
         ctx.load("empad", files)
     assert tuple(ctx.load("empad", files[::-1]).shape.nav) == (7,)
     for extension, at in (("seq", 572), ("spe", 1446)):
@@ -139,7 +139,7 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
         content = bytearray(path.read_bytes()[:-30])
         content[at : at + 4] = bytes(4)
         path.write_bytes(content)
-        with pytest.raises(BadFileError, match="middle of a frame, and nothing tells"):
+        with pytest.raises(BadFileError, match="lost at its end, and nothing tells"):
             ctx.open(tmp_path / f"*.{extension}")
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")
@@ -166,6 +166,25 @@ def test_files_that_read_others_of_the_list_are_refused(ctx, tmp_path):
         with pytest.raises(InvalidArgumentError, match="would be there twice"):
             ctx.load(kind, tmp_path / kind)
         assert tuple(ctx.load(kind, tmp_path / kind / one).shape.nav) in ((2,), (1, 2))
+
+
+@odd("files of the set are not there", "which is not the order of their numbers or")
+def test_linked_files_that_are_lost_at_the_end_of_a_set(ctx, tmp_path):
+    data = random((3, 2, 5, 6))
+    for i, frames in enumerate(data):
+        with h5py.File(tmp_path / f"{i // 2}_data_{i % 2 + 1:06}.h5", "w") as file:
+            file["entry/data/data"] = frames
+    masters = [tmp_path / f"{i}_master.h5" for i in range(2)]
+    for i, path in enumerate(masters):
+        with h5py.File(path, "w") as file:
+            for k in range(1, 3 - i):
+                link = h5py.ExternalLink(f"{i}_data_{k:06}.h5", "entry/data/data")
+                file.require_group("entry/data")[f"data_{k:06}"] = link
+    assert np.array_equal(frames_of(ctx, ctx.open(masters)), data.reshape(6, 5, 6))
+    (tmp_path / "0_data_000002.h5").unlink()
+    with pytest.raises(BadFileError, match=r"0_master.* lost at its end, and nothing tells"):
+        ctx.open(masters)
+    assert np.array_equal(frames_of(ctx, ctx.open(masters[::-1])), data[[2, 0]].reshape(4, 5, 6))
 
 
 @odd("the file ends after 1 pages")

@@ -107,7 +107,7 @@ fn signature(prefix: &Prefix<'_>) -> Option<u64> {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let (source, mask) = failures::contained(|| {
+    let (source, mask, lacks_end) = failures::contained(|| {
         let library =
             Library::open(path, options.backend, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
         let cut_short = library.main.cut_short();
@@ -129,11 +129,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             options.switch(&options::ENABLE_CORRECTIONS),
             &mut frames.warnings,
         )?;
+        let lacks_end = frames.lacks_end;
         let source = assemble::source(&library, frames)?;
         library.main.storage.verify()?;
-        Ok((source, mask))
+        Ok((source, mask, lacks_end))
     })?;
     Ok(Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)?
+        .with_lost_frames((!lacks_end).then_some(0))
         .with_corrections(mask.applied.map(Arc::new))?
         .with_unused_corrections(mask.unused))
 }

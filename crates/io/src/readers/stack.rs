@@ -58,7 +58,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
                 "it reads '{}', which is in the list, too: its frames would be there twice",
                 twice.display()
             ));
-            let hint = "name one of both; for those of a folder, by a pattern such as '*.xml'";
+            let hint = "name one of both; for those of a folder, by a pattern such as '*.xml' or '*_master.h5'";
             return Err(located(error.with_hint(hint)));
         }
         unused = unused.or_else(|| dataset.unused_corrections().map(str::to_owned));
@@ -69,9 +69,10 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
             None => {
                 return Err(located(
                     Error::bad_file(
-                        "the file ends in the middle of a frame, and nothing tells how many it held",
+                        "frames are lost at its end, and nothing tells how many: those of the next file \
+                         would move up",
                     )
-                    .with_hint("copy it again, or leave the file out"),
+                    .with_hint("copy all of it again, or leave it out"),
                 ));
             }
         };

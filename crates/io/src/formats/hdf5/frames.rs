@@ -30,6 +30,8 @@ pub(super) struct Frames {
     pub(super) metadata: MetadataList,
     pub(super) details: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
+    /// Whether files are not there that are behind all others of their set: nothing tells how many frames they have.
+    pub(super) lacks_end: bool,
     /// The dtype in which a virtual data set shows them, if they are virtual themselves.
     pub(super) shown_as: Option<StoredDType>,
 }
@@ -98,6 +100,8 @@ impl Frames {
         let sig_shape = lens(&sig_axes);
         check_sig_shape(options, &shape, &sig_shape)?;
         let smallest = found.parts.iter().filter_map(|(_, number)| *number).min();
+        let largest = found.parts.iter().filter_map(|(_, number)| *number).max();
+        let lacks_end = numbers.iter().filter_map(|(number, _)| *number).max() < largest;
         let frames = places(&arrays, &numbers, smallest, &nav_axes, counts_images)?;
         let n_frames = frames.last().map_or(0, |frames| frames.end);
         let nav_shape = if let [(_, None)] = found.parts.as_slice() {
@@ -144,6 +148,7 @@ impl Frames {
             metadata: said.metadata,
             details,
             warnings,
+            lacks_end,
             shown_as: None,
         })
     }
@@ -172,6 +177,7 @@ impl Frames {
             metadata: MetadataList::new(),
             details: vec![],
             warnings: vec![],
+            lacks_end: false,
             shown_as: None,
         })
     }
