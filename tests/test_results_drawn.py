@@ -11,6 +11,7 @@ from test_results_saved import AXES, NAV, SIG, buffer
 import framefold as ff
 from framefold.common.axes import Axis
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.results import plots as drawn
 from framefold.results.plots import extent_of, round_length
 from framefold.run.results import UDFResultDict
 from framefold.viz import Dummy2DPlot, MPLLive2DPlot
@@ -313,6 +314,12 @@ def test_what_is_no_picture_is_said():
     for index in (1.0, [1], (1, 0.0)):
         with pytest.raises(InvalidArgumentError, match="is not a whole number"):
             buffer("nav", np.ones((*NAV, 2))).plot(index=index)
+
+
+def test_too_many_pictures_are_not_made(monkeypatch):
+    monkeypatch.setattr(drawn, "_entries", None)  # which took 15 s for as many as these
+    with pytest.raises(UnsupportedError, match="100000 pictures, too many"):
+        buffer("nav", np.ones((*NAV, 100000), np.uint8)).plot()
 
 
 class Masks(ff.UDF):

@@ -124,7 +124,6 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
     coloured = index is None and is_coloured(buffer)
     n_components = 1 if about.vector or coloured else 0
     extra = data.shape[n_own : data.ndim - n_components]
-    entries = _entries(title, extra, index)
     keep = [i for i in range(n_own) if data.shape[i] > 1] or [0]
     if len(keep) > 2 or data.size in (0, 1):
         raise UnsupportedError(
@@ -133,6 +132,13 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
             if data.size > 1
             else f"{title} has {data.size} elements, too few for a picture: print it"
         )
+    together = len(keep) == 1 and not about.vector and data.dtype.kind != "c"
+    most, what = (MOST_CURVES, "curves") if together else (MOST_PICTURES, "pictures")
+    if index is None and prod(extra) > most:
+        raise UnsupportedError(
+            f"{title} has {prod(extra)} {what}, too many to draw at once; draw one: plot(index=0)"
+        )
+    entries = _entries(title, extra, index)
     own = tuple(axes[i] for i in keep)
     dropped = tuple(i for i in range(n_own) if i not in keep)
     found = []
@@ -140,13 +146,7 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
         part = np.ma.squeeze(data[(slice(None),) * n_own + entry], dropped)
         shown = f"{title}[{', '.join(map(str, entry))}]" if entry else title
         found.append(Picture(shown, part, own, about.unit, about.vector, coloured=coloured))
-    if len(own) == 1 and not about.vector and data.dtype.kind != "c" and len(found) > 1:
-        return _together(title, found, entries)
-    if len(found) > MOST_PICTURES:
-        raise UnsupportedError(
-            f"{title} has {len(found)} pictures, too many to draw at once; draw one: plot(index=0)"
-        )
-    return found
+    return _together(title, found, entries) if together and len(found) > 1 else found
 
 
 def draw(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
@@ -330,10 +330,6 @@ def _entries(
 
 def _together(title: str, pictures: list[Picture], entries: list[tuple[int, ...]]) -> list[Picture]:
     """Curves in one picture."""
-    if len(pictures) > MOST_CURVES:
-        raise UnsupportedError(
-            f"{title} has {len(pictures)} curves, too many to draw at once; draw one: plot(index=0)"
-        )
     data = np.ma.stack([picture.data for picture in pictures], axis=-1)
     names = tuple(", ".join(map(str, entry)) for entry in entries)
     return [pictures[0]._replace(title=title, data=data, curves=names)]
