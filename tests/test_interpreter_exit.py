@@ -108,9 +108,11 @@ def test_a_run_that_is_dropped_while_the_interpreter_ends():
 
 
 READS = """
-import sys, time
+import json, sys, threading, time
 import numpy as np
 import framefold as ff
+
+begun = threading.Event()
 
 class Slow:
     name, extensions = "slow", ()
@@ -121,20 +123,32 @@ class Slow:
         return Slow()
 
     def read(self, frames, out):
+        begun.set()
         time.sleep(0.02)
         out[...] = 1
 
 ff.register_format(Slow)
 ctx = ff.Context.make_with("threads", cpus=4)
-steps = ctx.run_udf_iter(ctx.load("slow", sys.argv[1], num_partitions=40), ff.SumUDF())
-next(steps)
+dataset = ctx.load("slow", sys.argv[1], num_partitions=40)
+if sys.argv[2] == "steps":
+    steps = ctx.run_udf_iter(dataset, ff.SumUDF())
+    next(steps)
+else:
+    from framefold._viewer.viewing import host_of
+    session = host_of(dataset).session()
+    query = {"channel": {"kind": "sum"}}
+    ask = dict(pane="scan", gen=1, wish="exact", precision="f64", query=query)
+    session.receive_text(json.dumps({"type": "hello", "version": 1}))
+    session.receive_text(json.dumps({"type": "ask", **ask}))
+    assert begun.wait(30)
 print("the end", flush=True)
 """
 
 
-def test_frames_that_python_reads_while_the_interpreter_ends(tmp_path):
+@pytest.mark.parametrize("reader", ["steps", "viewer"])
+def test_frames_that_python_reads_while_the_interpreter_ends(reader, tmp_path):
     path = tmp_path / "scan"
     path.touch()
-    command = [sys.executable, "-c", READS, str(path)]
+    command = [sys.executable, "-c", READS, str(path), reader]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")

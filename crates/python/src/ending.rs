@@ -117,7 +117,7 @@ pub(crate) fn has_ended() -> bool {
     ENDING.load(Ordering::SeqCst) && PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// A thread of the engine, which runs Python now and then, until this is dropped.
+/// A thread of the engine, or what runs on one, that runs Python now and then, until this is dropped.
 pub(crate) struct EngineThread(());
 
 impl EngineThread {

@@ -2,7 +2,7 @@
 
 use crate::arrays::memory_of;
 use crate::dataset::{PyDataset, shared_bytes};
-use crate::ending::attached;
+use crate::ending::{EngineThread, attached};
 use crate::errors::{OrRaise, from_python};
 use crate::udf::stash_held_gil;
 use framefold::core::{
@@ -78,7 +78,8 @@ impl DataSource for PythonSource {
     }
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
-        Ok(Box::new(PieceReader { source: self, piece: None, scratch: Scratch::new() }))
+        let (scratch, thread) = (Scratch::new(), EngineThread::new());
+        Ok(Box::new(PieceReader { source: self, piece: None, scratch, _thread: thread }))
     }
 
     fn pieces(&self) -> Option<&[u64]> {
@@ -97,6 +98,8 @@ struct PieceReader<'s> {
     source: &'s PythonSource,
     piece: Option<Piece>,
     scratch: Scratch,
+    /// The interpreter may end while it is used.
+    _thread: EngineThread,
 }
 
 impl PieceReader<'_> {

@@ -4,7 +4,7 @@
 //! written in Python is `framefold/io/dataset/_own.py`.
 
 use crate::dataset::shared_bytes;
-use crate::ending::attached;
+use crate::ending::{EngineThread, attached};
 use crate::errors::{OrRaise, from_python};
 use crate::file_path::FilePath;
 use crate::frames::PIECES;
@@ -155,7 +155,8 @@ impl DataSource for OwnSource {
     }
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
-        Ok(Box::new(OwnReader { source: self, block: None, scratch: Scratch::new() }))
+        let (scratch, thread) = (Scratch::new(), EngineThread::new());
+        Ok(Box::new(OwnReader { source: self, block: None, scratch, _thread: thread }))
     }
 }
 
@@ -170,6 +171,8 @@ struct OwnReader<'s> {
     /// What was read last: tiles of parts of frames ask for the same frames again.
     block: Option<Block>,
     scratch: Scratch,
+    /// The interpreter may end while it is used.
+    _thread: EngineThread,
 }
 
 impl OwnSource {

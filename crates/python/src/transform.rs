@@ -4,7 +4,7 @@
 //! makes a clean copy of it for each worker.
 
 use crate::arrays::descr;
-use crate::ending::attached;
+use crate::ending::{EngineThread, attached};
 use crate::errors::{from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use crate::udf::{CompiledCode, CompiledFrames, Pixels, stash_held_gil};
@@ -112,7 +112,8 @@ impl Stage for PyStage {
             Some(code) => Work::Compiled(CompiledFrames::new(code.get())),
             None => Work::Python(None),
         };
-        Ok(Box::new(Part { stage: self, read, sig: sig.clone(), work, scratch: Scratch::new() }))
+        let (sig, scratch, thread) = (sig.clone(), Scratch::new(), EngineThread::new());
+        Ok(Box::new(Part { stage: self, read, sig, work, scratch, _thread: thread }))
     }
 }
 
@@ -124,6 +125,8 @@ struct Part<'s> {
     work: Work,
     /// Whole frames, where they are copied from.
     scratch: Scratch,
+    /// The interpreter may end while it is used.
+    _thread: EngineThread,
 }
 
 enum Work {
