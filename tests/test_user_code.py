@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 
@@ -220,6 +221,15 @@ def test_another_function_or_dtype_of_a_library_is_seen(load, one, other):
     assert list(differing(*known[:2]))
     assert not list(differing(known[0], known[2]))
     assert len(texts) == 2
+
+
+def test_what_partials_and_paths_of_ones_own_have_beside_is_seen():
+    one, other = functools.partial(len), functools.partial(len)
+    other.unit = "mm"
+    assert described(one) == described(functools.partial(len)) != described(other)
+    own = {"__fspath__": lambda self: "a"}
+    paths = [type("Own", (), {**own, "to": to})() for to in (lambda self: 1, lambda self: 2)]
+    assert len(set(map(described, paths))) == 2
 
 
 def test_what_hides_its_function_is_refused():

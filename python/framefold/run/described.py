@@ -125,7 +125,7 @@ class _Known:
             return "set[" + ", ".join(sorted(map(inner, value))) + "]"
         if isinstance(value, (slice, range)):
             return f"{type(value).__name__}{inner((value.start, value.stop, value.step))}"
-        if isinstance(value, os.PathLike):
+        if isinstance(value, os.PathLike) and not _is_of_user(type(value).__module__):
             return repr(os.fspath(value))
         return self._of_code(value, depth) or self._made_again(value, depth)
 
@@ -147,7 +147,8 @@ class _Known:
         if isinstance(value, types.FunctionType):
             return self._numbered(f"function {value.__module__}.{value.__qualname__}", value)
         if isinstance(value, functools.partial):
-            return f"partial {inner((value.func, value.args, value.keywords))}"
+            parts = type(value), value.func, value.args, value.keywords, vars(value)
+            return f"partial {inner(parts)}"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__} {vars(value).get('__version__', '')}"
         if isinstance(value, types.MethodType):
