@@ -142,10 +142,12 @@ def test_the_roi_of_a_run_is_read_only(ctx, dataset, roi):
         def preprocess(self):
             self.meta.roi[:] = self.meta.roi[::-1].copy()
 
-    for udf in (Moving(), Simple()):
-        with pytest.raises(ValueError, match="read-only"):
-            ctx.run_udf(dataset=dataset, udf=udf, roi=roi)
-            udf.meta.roi[:] = False
+    with pytest.raises(ValueError, match="read-only"):
+        ctx.run_udf(dataset=dataset, udf=Moving(), roi=roi)
+    udf = Simple()
+    ctx.run_udf(dataset=dataset, udf=udf, roi=roi)
+    with pytest.raises(ValueError, match="read-only"):
+        udf.meta.roi[:] = False
     assert roi.flags.writeable
 
 
