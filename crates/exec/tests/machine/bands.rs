@@ -112,6 +112,22 @@ fn ones() -> Arc<Plan> {
     Arc::new(plan(&dataset, udfs, None).unwrap())
 }
 
+#[test]
+fn what_was_merged_for_another_number_of_bands_is_refused() {
+    let plan = ones();
+    let of_state = |merged, state| Results::of_udf(plan.clone(), 0, merged, state);
+    let state = || of_state(0, vec![]).unwrap().into_state().unwrap().unwrap();
+    let n_bands = state().len();
+    assert!(n_bands > 1 && of_state(n_bands, state()).is_ok());
+    for (merged, n_states) in [(n_bands, n_bands - 1), (0, 1), (n_bands, 0), (0, n_bands + 1)] {
+        let mut other = state();
+        other.resize_with(n_states, Vec::new);
+        let error = of_state(merged, other).err().expect("it is refused");
+        let words = format!("of {n_states} bands, and the plan has {n_bands}");
+        assert!(error.message().ends_with(&words), "{error}");
+    }
+}
+
 /// How many frames are in the results, which is what all pixels of their sum have to be.
 fn n_in(results: &Results) -> usize {
     let snapshot = results.snapshot().unwrap();
