@@ -162,7 +162,10 @@ impl Pixels {
         }
         if self.slice != Some(slice.index()) {
             let first = |run: Range<usize>| {
-                u32::try_from(run.start).map_err(|_| Error::limit("a sparse frame is too large"))
+                // All pixels of the run have a number of 32 bits, and not only its first.
+                u32::try_from(run.end.saturating_sub(1))
+                    .and_then(|_| u32::try_from(run.start))
+                    .map_err(|_| Error::limit("a sparse frame is too large"))
             };
             self.starts.clear();
             for run in slice.runs(sig) {
@@ -259,5 +262,11 @@ mod tests {
         let mut pixels = Pixels::default();
         assert!(pixels.entries::<u8>(&tile, &scheme.slices()[1], &[4, 4]).is_err());
         assert!(pixels.entries::<u16>(&tile, &scheme.slices()[0], &[4, 4]).is_err());
+        // Of a slice whose last pixels have numbers of more than 32 bits.
+        let (sig, len) = ([(1 << 32) + 2], 1 << 30);
+        let scheme = TilingScheme::try_new(&sig, &[3 << 30], 1).unwrap();
+        let column = [(1 << 30) + 1];
+        let tile = CsrTile::try_new(&[0, 1], &column, TypedSlice::U8(&[1]), len + 2).unwrap();
+        assert!(Pixels::default().entries::<u8>(&tile, &scheme.slices()[1], &sig).is_err());
     }
 }
