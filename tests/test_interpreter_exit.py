@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -151,4 +152,29 @@ def test_frames_that_python_reads_while_the_interpreter_ends(reader, tmp_path):
     path.touch()
     command = [sys.executable, "-c", READS, str(path), reader]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
+
+
+PLUGIN = """
+import time
+import numpy as np
+import framefold as ff
+from ctypes_plugin import Plugin
+
+def process(*_):
+    time.sleep(0.02)
+    return 0
+
+ctx = ff.Context.make_with("threads", cpus=4)
+dataset = ctx.load("memory", np.ones((40, 4, 4), np.float32), num_partitions=40)
+steps = ctx.run_udf_iter(dataset, Plugin(process))
+next(steps)
+print("the end", flush=True)
+"""
+
+
+def test_compiled_functions_that_run_python_while_the_interpreter_ends():
+    command = [sys.executable, "-c", PLUGIN]
+    here = Path(__file__).parent
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")

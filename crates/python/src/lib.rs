@@ -27,6 +27,7 @@ mod options;
 mod own_formats;
 mod parts;
 mod plan;
+mod plugin;
 mod row_files;
 mod schedule;
 mod shifted;

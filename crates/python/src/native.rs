@@ -4,6 +4,7 @@ use crate::arrays::{native_from_numpy, roi_of};
 use crate::capsules;
 use crate::errors::OrRaise;
 use crate::options::{number, numbers, sequence};
+use crate::plugin::Plugin;
 use framefold::core::{
     Accumulator, BufferDecl, BufferUse, JobMeta, Merger, NativeArray, Partition, Requirements,
     RunMeta, SourceInfo, StoredDType, TypedVec, Udf,
@@ -22,11 +23,19 @@ use std::sync::Arc;
 
 /// A native kernel with its parameters, under the name of the Python class it stands for.
 #[pyclass(frozen, module = "framefold._engine")]
-pub(crate) struct NativeUdf(Arc<dyn Udf>);
+pub(crate) struct NativeUdf {
+    udf: Arc<dyn Udf>,
+    is_plugin: bool,
+}
 
 impl NativeUdf {
     pub(crate) fn udf(&self) -> Arc<dyn Udf> {
-        self.0.clone()
+        self.udf.clone()
+    }
+
+    /// Whether others compiled it.
+    pub(crate) fn is_plugin(&self) -> bool {
+        self.is_plugin
     }
 }
 
@@ -45,20 +54,21 @@ impl NativeUdf {
     ) -> PyResult<Self> {
         let given = given(reduction(kernel).or_raise(py)?, parameters)?;
         let kernel = given.reduction().build(given, &sig_shape).or_raise(py)?;
-        Ok(NativeUdf(Arc::new(Renamed { name, kernel })))
+        Ok(NativeUdf { udf: Arc::new(Renamed { name, kernel }), is_plugin: false })
     }
 
     /// The function that `function.__framefold_udf__()` returns in a capsule.
     #[staticmethod]
     fn of_plugin(py: Python<'_>, function: &Bound<'_, PyAny>) -> PyResult<Self> {
         let table = capsules::table(function).or_raise(py)?;
-        Ok(NativeUdf(Arc::new(PluginUdf::new(Arc::new(table)))))
+        let udf = Arc::new(Plugin(PluginUdf::new(Arc::new(table))));
+        Ok(NativeUdf { udf, is_plugin: true })
     }
 
     /// What it is called in messages.
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.udf.name()
     }
 
     /// The result buffers of a run: name, kind, extra shape, dtype, and what they are used for, in
@@ -84,7 +94,7 @@ impl NativeUdf {
             };
             (decl.name, decl.kind.name(), decl.extra_shape, decl.dtype.to_string(), usage)
         };
-        Ok(self.0.buffers(&job).or_raise(py)?.into_iter().map(described).collect())
+        Ok(self.udf.buffers(&job).or_raise(py)?.into_iter().map(described).collect())
     }
 }
 

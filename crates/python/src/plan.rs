@@ -34,6 +34,8 @@ pub(crate) struct PyPlan {
     cancel: Cancel,
     /// For each UDF in Python the array format it gets, in words.
     formats: Vec<Option<String>>,
+    /// Whether others compiled any of them.
+    has_plugins: bool,
 }
 
 #[caught]
@@ -64,9 +66,11 @@ impl PyPlan {
         note(&cancel);
         let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
         let mut formats = Vec::with_capacity(udfs.len());
+        let mut has_plugins = false;
         for udf in udfs {
             if let Ok(native) = udf.cast::<NativeUdf>() {
                 planned.push(native.get().udf());
+                has_plugins |= native.get().is_plugin();
                 formats.push(None);
             } else {
                 let (name, bridge) = udf.extract::<(String, Py<PyAny>)>()?;
@@ -101,7 +105,7 @@ impl PyPlan {
             Plan::try_new(dataset.inner(), planned, roi.map(Arc::new), &options)
         });
         let plan = made.or_raise(py)?;
-        Ok(PyPlan { plan: Arc::new(plan), cancel, formats })
+        Ok(PyPlan { plan: Arc::new(plan), cancel, formats, has_plugins })
     }
 
     /// What was decided, and why.
@@ -279,9 +283,11 @@ impl PyPlan {
         self.formats.iter().any(Option::is_some) || self.plan.dataset().source().contends()
     }
 
-    /// Whether its threads run Python: where any of these is, or Python reads the frames.
+    /// Whether its threads may run Python: where any of these is, Python reads the frames, or what others
+    /// compiled may take the interpreter's lock.
     pub(crate) fn runs_python(&self) -> bool {
-        self.needs_python() || is_read_by_python(self.plan.dataset().source().info().format)
+        let reads = || is_read_by_python(self.plan.dataset().source().info().format);
+        self.needs_python() || self.has_plugins || reads()
     }
 
     /// What stops its runs.
