@@ -40,10 +40,10 @@ def numba_ravel_multi_index_single(multi_index: Shape, dims: Shape) -> int:
     dims
         The shape of the array.
     """
-    flat = 0
+    flat = np.int64(0)
     for axis in range(len(dims)):
         flat = flat * np.int64(dims[axis]) + np.int64(multi_index[axis])
-    return flat
+    return int(flat)
 
 
 @_compiled
