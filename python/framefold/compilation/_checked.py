@@ -280,7 +280,7 @@ class CheckArrays(Indexing):
         """Whether it is the end of ``a[i] += b``, which is there already."""
         known = partial(definition, state.func_ir)
         made = known(statement.value)
-        part = known(made.lhs) if getattr(made, "op", "") == "inplace_binop" else None
+        part: Any = known(made.lhs) if getattr(made, "op", "") == "inplace_binop" else None
         if getattr(part, "op", "") not in ("getitem", "static_getitem"):
             return False
         same = (part.value, statement.target), (index_variable(part), index_variable(statement))
