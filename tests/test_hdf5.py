@@ -167,24 +167,6 @@ def test_other_pairs_of_numbers_are_not_complex(tmp_path, names):
         ff.Context().open(path, ds_path="group/data")
 
 
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize(("name", "dtype"), [("F32LE", "<c8"), ("F64BE", ">c16")])
-def test_complex_numbers_by_themselves(tmp_path, libver, name, dtype):
-    kind = getattr(h5py.h5t, f"COMPLEX_IEEE_{name}", None)
-    if kind is None:
-        pytest.skip("HDF5 has them since version 2.0")
-    path, array = tmp_path / "a.h5", values((3, 4, 5), "u2") + 1j
-    array = array.astype(dtype)
-    with h5py.File(path, "w", libver=libver) as file:
-        file["small"] = values((3, 4, 4), "u2")
-        made = h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple(array.shape))
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
-        h5py.h5a.create(made, b"a", kind, h5py.h5s.create(h5py.h5s.SCALAR))
-    dataset = ff.Context().open(path)
-    assert dataset.dtype == array.dtype.newbyteorder("=")
-    assert np.array_equal(read(dataset), array)
-
-
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("chunks", [None, *CHUNKS])
 @POSITIONS_WITHOUT_DATA

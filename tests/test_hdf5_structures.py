@@ -177,6 +177,24 @@ def test_names_that_are_not_utf_8(tmp_path, version, n):
     assert ff.Context().open(path).meta["data set"] == "/M?nchen/h?he"
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize(("name", "dtype"), [("F32LE", "<c8"), ("F64BE", ">c16")])
+def test_complex_numbers_by_themselves(tmp_path, libver, name, dtype):
+    kind = getattr(h5py.h5t, f"COMPLEX_IEEE_{name}", None)
+    if kind is None:
+        pytest.skip("HDF5 has them since version 2.0")
+    path, array = tmp_path / "a.h5", values((3, 4, 5), "u2") + 1j
+    array = array.astype(dtype)
+    with h5py.File(path, "w", libver=libver) as file:
+        file["small"] = values((3, 4, 4), "u2")
+        made = h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple(array.shape))
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, array)
+        h5py.h5a.create(made, b"a", kind, h5py.h5s.create(h5py.h5s.SCALAR))
+    dataset = ff.Context().open(path)
+    assert dataset.dtype == array.dtype.newbyteorder("=")
+    assert np.array_equal(read(dataset), array)
+
+
 @pytest.mark.parametrize("sizes", [(4, 4), (4, 8), (8, 4), (2, 8)])
 @pytest.mark.parametrize("version", ["earliest", "v108", "v110", "latest"])
 def test_short_addresses_and_lengths(tmp_path, version, sizes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import sys
 import zipfile
 
 import h5py
@@ -198,6 +199,56 @@ def test_arrays_of_zarr_that_cannot_be_read_may_be_the_frames(tmp_path):
     (path / "large/zarr.json").write_text("{")
     with pytest.raises(BadFileError, match="no JSON"):
         ctx.open(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of folders are UTF-8 there")
+def test_folders_whose_names_are_not_utf_8(tmp_path):
+    """The largest array, and not the other one."""
+    path = tmp_path / "a.zarr"
+    group = zarr.open_group(path, mode="w")
+    array = values((5, 3, 4), "u2")
+    group.create_array("scan/counts", data=array)
+    group.create_array("small", data=array[:2])
+    (path / "scan").rename(path / "sc\udce9n")
+    dataset = ff.Context().open(path)
+    assert dataset.meta["array"] == "/sc\ufffdn/counts"
+    assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_arrays_behind_links_count(tmp_path, monkeypatch):
+    path, array = tmp_path / "a.zarr", values((5, 3, 4), "u2")
+    zarr.open_group(path, mode="w").create_array("small", data=array[:2])
+    zarr.open_group(tmp_path / "b", mode="w").create_array("large", data=array)
+    (tmp_path / "b/back").symlink_to(path)
+    for name, target in [("link", "../b"), ("same", "small"), ("up", ".."), ("nothing", "x")]:
+        (path / name).symlink_to(target)
+    with pytest.raises(FramefoldError, match=r"outside.*allow_external_links.*ds_path"):
+        ff.Context().open(path)
+    dataset = ff.Context().open(path, allow_external_links=True)
+    assert (dataset.meta["array"], dataset.warnings) == ("/link/large", [])
+    assert dataset.meta["other arrays"] == "'small' [2, 3, 4]"
+    assert np.array_equal(read(dataset), array)
+    monkeypatch.chdir(tmp_path / "b")
+    dataset = ff.Context().open("zarr.json", allow_external_links=True)
+    assert dataset.meta["other arrays"] == "'back/small' [2, 3, 4]"
+    assert np.array_equal(read(dataset), array)
+
+
+def test_version_3_counts_where_both_describe_an_array(tmp_path):
+    """As where zarr made the one of the other, which stays."""
+    migration = pytest.importorskip("zarr.metadata.migrate_v3", reason="it came with zarr 3.1.3")
+    path, array = tmp_path / "a.zarr", values((5, 3, 4), "u2")
+    zarr.create_array(path, data=array, attributes={"scale_factor": 2.0}, zarr_format=2)
+    migration.migrate_v2_to_v3(input_store=zarr.storage.LocalStore(path))
+    with pytest.warns(UserWarning, match="Zarr v3 will be used"):
+        stored = zarr.open_array(path)
+    stored.append(array)
+    del stored.attrs["scale_factor"]
+    dataset = ff.Context().open(path)
+    assert dataset.meta["Zarr version"] == "3"
+    assert np.array_equal(read(dataset), np.concatenate([array, array]))
+    assert dataset.warnings == []
 
 
 @pytest.mark.parametrize("kind", ["integers in part of 3 bytes", "floats of 16 bytes"])
