@@ -99,6 +99,9 @@ def host_of(
     if corrections is not None and is_own:
         changes.append(("piped_corrections", {}))  # a script does not know the class
     opened = dataset._opened_with
+    sync_offset: Any = None
+    if isinstance(dataset, MemoryDataSet):
+        sync_offset = dataset._how["sync_offset"]
     return _engine.ViewerHost(
         corrected,
         _name_of(dataset),
@@ -107,7 +110,7 @@ def host_of(
         functions=functions,
         reopen=None if opened is None else _Reopened(dataset, functions),
         budget=None if budget is None else whole("budget", budget),
-        sync_offset=dataset._how["sync_offset"] if isinstance(dataset, MemoryDataSet) else None,
+        sync_offset=sync_offset,
     )
 
 
