@@ -207,7 +207,11 @@ impl Com {
         let &[rows, columns] = job.shape.sig() else {
             return Err(Error::bug("the shape of a frame changed"));
         };
-        if self.r.is_nan() || self.ri.is_nan() || self.ri >= self.r {
+        if self.r.is_nan() || self.r < 0.0 {
+            return Err(Error::invalid(format!("{} cannot be a radius", self.r))
+                .with_hint("radii are in pixels, 0 or more"));
+        }
+        if self.ri.is_nan() || self.ri >= self.r {
             return Err(Error::invalid(format!(
                 "the inner radius {} is not below the outer radius {}",
                 self.ri, self.r

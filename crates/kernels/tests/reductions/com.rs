@@ -144,6 +144,7 @@ fn what_has_no_centre_of_mass_is_refused() {
     for com in [
         Com { r: 2.0, ri: 2.0, ..Com::default() },
         Com { r: f64::NAN, ..Com::default() },
+        Com { r: -1.0, ri: -2.0, ..Com::default() },
         Com { cy: Some(f64::INFINITY), ..Com::default() },
         Com { scan_rotation: f64::NAN, ..Com::default() },
     ] {
