@@ -156,25 +156,44 @@ def test_frames_that_python_reads_while_the_interpreter_ends(reader, tmp_path):
 
 
 PLUGIN = """
-import time
+import sys, threading, time
 import numpy as np
 import framefold as ff
-from ctypes_plugin import Plugin
+from ctypes_plugin import MERGE, SINGLE, Plugin
+
+merged = threading.Event()
 
 def process(*_):
     time.sleep(0.02)
     return 0
 
+def merge(*_):
+    merged.set()
+    time.sleep(0.02)
+    return 0
+
+class Merges(Plugin):
+    def __framefold_udf__(self):
+        capsule = super().__framefold_udf__()
+        self.table.merge = MERGE(merge)
+        return capsule
+
 ctx = ff.Context.make_with("threads", cpus=4)
 dataset = ctx.load("memory", np.ones((40, 4, 4), np.float32), num_partitions=40)
-steps = ctx.run_udf_iter(dataset, Plugin(process))
-next(steps)
+if sys.argv[1] == "process":
+    steps = ctx.run_udf_iter(dataset, Plugin(process))
+    next(steps)
+else:
+    run = dict(dataset=dataset, udf=Merges(kind=SINGLE))
+    threading.Thread(target=ctx.run_udf, kwargs=run, daemon=True).start()
+    assert merged.wait(30)
 print("the end", flush=True)
 """
 
 
-def test_compiled_functions_that_run_python_while_the_interpreter_ends():
-    command = [sys.executable, "-c", PLUGIN]
+@pytest.mark.parametrize("entry", ["process", "merge"])
+def test_compiled_functions_that_run_python_while_the_interpreter_ends(entry):
+    command = [sys.executable, "-c", PLUGIN, entry]
     here = Path(__file__).parent
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")

@@ -6,8 +6,8 @@
 use crate::ending::{EngineThread, Inside};
 use framefold::Result;
 use framefold::core::{
-    Accumulator, BufferDecl, CsrTile, JobMeta, Merger, Partial, Partition, Requirements, RunMeta,
-    SourceInfo, Tile, TilePosition, Udf,
+    Accumulator, Array, BufferDecl, CsrTile, FinalRows, JobMeta, Merger, Partial, Partition,
+    Requirements, RunMeta, SourceInfo, Tile, TilePosition, Udf,
 };
 use framefold::plugins::PluginUdf;
 
@@ -20,10 +20,12 @@ impl Udf for Plugin {
     }
 
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        let _inside = Inside::enter();
         self.0.requirements(source)
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        let _inside = Inside::enter();
         self.0.buffers(job)
     }
 
@@ -35,7 +37,8 @@ impl Udf for Plugin {
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
-        self.0.merger(run)
+        let _inside = Inside::enter();
+        Ok(Box::new(Merging { merging: Some(self.0.merger(run)?) }))
     }
 }
 
@@ -69,5 +72,40 @@ impl Drop for AtWork {
             let _inside = Inside::enter();
             self.at_work = None;
         }
+    }
+}
+
+/// The function where its results are merged.
+struct Merging {
+    /// Until this is dropped.
+    merging: Option<Box<dyn Merger>>,
+}
+
+impl Merger for Merging {
+    fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
+        let _inside = Inside::enter();
+        self.merging.as_mut().map_or(Ok(()), |merging| merging.merge(partition, partial))
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        let _inside = Inside::enter();
+        self.merging.as_ref().map_or_else(|| Ok(Vec::new()), |merging| merging.results())
+    }
+
+    fn final_rows(&self) -> Option<Vec<FinalRows>> {
+        let _inside = Inside::enter();
+        self.merging.as_ref()?.final_rows()
+    }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        let _inside = Inside::enter();
+        self.merging.as_mut().map_or(Ok(None), |merging| merging.take_partials())
+    }
+}
+
+impl Drop for Merging {
+    fn drop(&mut self) {
+        let _inside = Inside::enter();
+        self.merging = None;
     }
 }
