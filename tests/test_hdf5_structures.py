@@ -8,7 +8,7 @@ from old_hdf5 import with_old_layout, with_one_attribute_for_all
 from test_hdf5 import read, values
 
 import framefold as ff
-from framefold.exceptions import FramefoldError
+from framefold.exceptions import FramefoldError, UnsupportedError
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
@@ -175,6 +175,21 @@ def test_names_that_are_not_utf_8(tmp_path, version, n):
         dataset = ff.Context().load("hdf5", path, **options)
         assert np.array_equal(read(dataset), array)
     assert ff.Context().open(path).meta["data set"] == "/M?nchen/h?he"
+
+
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+@pytest.mark.parametrize("n", [1, 20])
+@pytest.mark.parametrize("other", [b"h\xe4he", b"h?he"])
+def test_names_that_differ_only_in_what_is_not_utf_8(tmp_path, version, n, other):
+    path, array = tmp_path / "a.h5", values((3, 4, 5), "u2")
+    with h5py.File(path, "w", libver=version) as file:
+        file[b"h\xf6he"], file[other] = array, array[:2]
+        for i in range(n):
+            file.create_group(f"a{i}")
+        file.id.links.create_soft(b"best", b"/h\xf6he")
+    for options in ({}, {"ds_path": "h?he"}, {"ds_path": "best"}):
+        with pytest.raises(UnsupportedError, match=r"not UTF-8, as 'h\?he'.*rename them"):
+            ff.Context().open(path, **options)
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])

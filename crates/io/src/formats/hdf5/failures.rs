@@ -1,5 +1,6 @@
 //! What goes wrong in the HDF5 library, in the engine's words.
 
+use super::spelling::SAME;
 use framefold_core::{Error, Result};
 use std::panic::AssertUnwindSafe;
 
@@ -27,6 +28,10 @@ pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
     }
     if let Some((_, limit)) = text.split_once("resource limit: ") {
         return Error::limit(limit).with_hint("name a data set by ds_path");
+    }
+    if let Some(at) = text.find(SAME) {
+        return Error::unsupported(text.get(at..).unwrap_or_default())
+            .with_hint("rename them, as with move() of h5py, and rewrite the file with h5repack");
     }
     Error::bad_file(format!("the file is damaged: {text}")).with_hint(DAMAGED)
 }

@@ -28,7 +28,7 @@
 //! | version 3, class 2 | version, class, number of sizes, an address, sizes of 4 bytes |
 
 use super::dense::{Dense, Objects};
-use super::spelling;
+use super::spelling::{self, Names};
 use crate::headers::fields::number;
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as LibraryError;
@@ -76,8 +76,9 @@ struct State {
     envelope: Envelope,
     /// Blocks of headers of version 1 that will be read: offset and length.
     expected: HashSet<(u64, usize)>,
-    /// Texts of old groups that will be read, alike.
-    heaps: HashSet<(u64, usize)>,
+    /// Texts of old groups that will be read, alike, and where the first piece is that is free of them.
+    heaps: HashMap<(u64, usize), usize>,
+    names: Names,
     notes: HashMap<u64, Note>,
     /// Blocks of messages behind the end of the file, and for which heap and index, or header and dtype, each was made.
     blocks: HashMap<u64, Arc<Vec<u8>>>,
@@ -148,9 +149,13 @@ impl Headers {
             let (offsets, lengths) =
                 file.map_or((8, 8), |file| (file.offset_width(), file.length_width()));
             let len = number(bytes, 8, lengths).and_then(|len| usize::try_from(len).ok());
-            state.heaps.extend(number(bytes, 8 + 2 * lengths, offsets).zip(len));
-        } else if state.heaps.contains(&(address, bytes.len())) {
-            spelling::of_heap(bytes);
+            let free = number(bytes, 8 + lengths, lengths);
+            let free = free.and_then(|free| usize::try_from(free).ok()).unwrap_or(1);
+            let place = number(bytes, 8 + 2 * lengths, offsets).zip(len);
+            state.heaps.extend(place.map(|place| (place, free)));
+        } else if let Some(&free) = state.heaps.get(&(address, bytes.len())) {
+            let width = file.map_or(8, Dense::length_width);
+            spelling::of_heap(bytes, free, width, &mut state.names)?;
         } else if bytes.len() == 16 && bytes.starts_with(&[1, 0]) {
             let len = number(bytes, 8, 4).and_then(|len| usize::try_from(len).ok());
             if let Some(all) = len.and_then(|len| len.checked_add(16)) {
@@ -230,7 +235,7 @@ impl State {
                 LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
                 ATTRIBUTE if is_refused(message) => Some(NOTHING),
                 ATTRIBUTE if spelling::of_attribute(message) => Some(ATTRIBUTE),
-                LINK if spelling::of_link(message) => Some(LINK),
+                LINK if spelling::of_link(message, &mut self.names)? => Some(LINK),
                 COMMENT if spelling::in_ascii(message) => Some(COMMENT),
                 CONTINUATION if self.envelope == Envelope::Version1 => {
                     self.expect(message);
@@ -321,9 +326,12 @@ impl State {
                     Err(_) => None,
                 };
                 let kind = if kind == LINK_INFO { LINK } else { ATTRIBUTE };
-                let spell = if kind == LINK { spelling::of_link } else { spelling::of_attribute };
-                let all = objects.iter_mut().flat_map(|objects| &mut objects.objects);
-                all.for_each(|(_, object)| _ = spell(object));
+                for (_, object) in objects.iter_mut().flat_map(|objects| &mut objects.objects) {
+                    _ = match kind {
+                        LINK => spelling::of_link(object, &mut self.names)?,
+                        _ => spelling::of_attribute(object),
+                    };
+                }
                 let bytes = objects.and_then(|objects| self.envelope.block(kind, &objects));
                 self.make(file, key, bytes)
             }
