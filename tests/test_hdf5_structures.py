@@ -175,6 +175,14 @@ def test_names_that_are_not_utf_8(tmp_path, version, n):
         dataset = ff.Context().load("hdf5", path, **options)
         assert np.array_equal(read(dataset), array)
     assert ff.Context().open(path).meta["data set"] == "/M?nchen/h?he"
+    with h5py.File(path, "a", libver=version) as file:
+        group = file[b"M\xfcnchen"]
+        entry = file.create_group(b"gr\xfcn")
+        entry[b"d\xe4"] = group
+        file.attrs["default"], entry.attrs["default"] = np.bytes_(b"gr\xfcn"), np.bytes_(b"d\xe4")
+        group.attrs["signal"] = np.bytes_(b"h\xf6he")
+        file["larger"] = values((9, 4, 5), "u2")
+    assert np.array_equal(read(ff.Context().open(path)), array)
 
 
 @pytest.mark.parametrize("version", ["earliest", "latest"])

@@ -5,7 +5,7 @@
 
 use super::failures::translate;
 use super::library::{COPY, Library, plain};
-use super::values::attribute_text;
+use super::values::{self, attribute_text};
 use super::{delmic, dm5, links, nion, velox};
 use crate::headers::chosen::{self, Named};
 use crate::options::OpenOptions;
@@ -294,7 +294,7 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
 /// # Errors
 /// `BadFile` if the file names the array, but it cannot be reached.
 fn nexus(library: &Library) -> Result<Option<(String, usize)>> {
-    let text = |attribute: Attribute| attribute.read_string().ok();
+    let text = |attribute: Attribute| values::name(&attribute);
     let place = || {
         let root = library.main.file.root_group().ok()?;
         let entry = root.attribute("default").ok().and_then(text)?;

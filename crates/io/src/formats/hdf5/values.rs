@@ -1,9 +1,11 @@
 //! Attributes and small data sets, whatever their dtype.
 
+use super::spelling;
 use crate::headers::packed::Packed;
 use framefold_core::DType;
-use hdf5_reader::Dataset;
 use hdf5_reader::group::Group;
+use hdf5_reader::messages::datatype::StringSize;
+use hdf5_reader::{Attribute, Dataset, Datatype};
 
 /// What describes an axis or an experiment is no longer than this.
 const MOST_VALUES: u64 = 1 << 16;
@@ -14,6 +16,20 @@ pub(super) fn attribute_number(group: &Group, name: &str) -> Option<f64> {
 
 pub(super) fn attribute_text(group: &Group, name: &str) -> Option<String> {
     group.attribute(name).ok()?.read_string().ok()
+}
+
+/// A name, spelt as those of links are.
+pub(super) fn name(attribute: &Attribute) -> Option<String> {
+    let text = attribute.read_string().ok();
+    text.or_else(|| match &attribute.datatype {
+        Datatype::String { size: StringSize::Fixed(_), .. } => {
+            let bytes = attribute.raw_data.split(|&byte| byte == 0).next()?;
+            let mut bytes = bytes.trim_ascii_end().to_vec();
+            spelling::in_ascii(&mut bytes);
+            String::from_utf8(bytes).ok()
+        }
+        _ => None,
+    })
 }
 
 /// The text of a data set within a group.
