@@ -13,7 +13,7 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
-from detector_files import write_blo, write_empad, write_seq
+from detector_files import write_blo, write_de_movie, write_empad, write_seq
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from vendor_files import write_dm, write_ser
 
@@ -24,6 +24,7 @@ from framefold.exceptions import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from framefold.warnings import DataSetWarning
 
 BACKENDS = ["mmap", "buffered"]
 
@@ -143,6 +144,20 @@ def test_files_that_are_cut_keep_the_places_of_later_frames(ctx, tmp_path):
             ctx.open(tmp_path / f"*.{extension}")
     with pytest.raises(BadFileError, match=r"1\.tif.* ends before its last page"):
         ctx.open(tmp_path / "*.tif")
+
+
+def test_scans_that_were_stopped_keep_the_places_of_later_frames(ctx, tmp_path):
+    scans = random((2, 2, 3, 5, 6), "uint16")
+    for i, scan in enumerate(scans):
+        write_de_movie(tmp_path / f"{i}_movie.mrc", scan)
+        write_ser(tmp_path / f"{i}_1.ser", scan.reshape(-1, 5, 6))
+    mrcfile.write(tmp_path / "0_movie.mrc", scans[0].reshape(-1, 5, 6)[:4], overwrite=True)
+    write_ser(tmp_path / "0_1.ser", scans[0].reshape(-1, 5, 6)[:4], planned=6)
+    for pattern, words in (("*.mrc", "there are only 4"), ("*.ser", "was stopped")):
+        with pytest.warns(DataSetWarning, match=words):
+            dataset = ctx.open(tmp_path / pattern, nav_shape=(2, 6))
+        assert dataset.valid_mask.tolist() == [[True] * 4 + [False] * 2, [True] * 6]
+        assert np.array_equal(frames_of(ctx, dataset, roi=(1, 0))[0], scans[1, 0, 0])
 
 
 def test_files_that_read_others_of_the_list_are_refused(ctx, tmp_path):

@@ -38,7 +38,7 @@ use crate::options;
 use crate::options::{Backend, OpenOptions};
 use crate::readers::linear::swap_in_place;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{AxisKind, Dataset, Error, NativeArray, Result, TypedVec};
+use framefold_core::{AxisKind, Dataset, Error, NativeArray, Result, TypedVec, checked_product};
 use header::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -90,6 +90,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut metadata = header.metadata(&storage)?;
     let mut details = header.details();
     let mut nav_shape = vec![usize::try_from(n_frames).unwrap_or(usize::MAX)];
+    // Positions that the scan has and the file has not, where it was stopped.
+    let mut not_reached = None;
     match direct_electron::find(path) {
         Ok(None) => {}
         Ok(Some((info_path, info))) => {
@@ -97,6 +99,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             let scan = info.nav_shape(n_frames);
             details.extend(info.add_to(&mut metadata, scan.as_ref(), options.nav_shape.is_some()));
             if let Some(scan) = scan {
+                let n_positions = checked_product(&scan.shape).unwrap_or(u64::MAX);
+                not_reached = n_positions.checked_sub(n_frames).filter(|&n| n > 0);
                 nav_shape = scan.shape;
                 if options.nav_shape.is_none() {
                     warnings.extend(scan.warning);
@@ -119,7 +123,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     })?;
     let dataset =
         Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
-    Ok(dataset.with_lost_frames(count.lost_by_a_cut(header.n_images)))
+    Ok(dataset.with_lost_frames(count.lost_by_a_cut(header.n_images).max(not_reached)))
 }
 
 /// The first image of a file, for dark frames and gain maps.

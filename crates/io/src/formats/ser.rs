@@ -87,10 +87,10 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut warnings = Vec::new();
     let path = data_file(path, &mut warnings)?;
     let storage = Storage::open(&path, options.backend)?;
-    let (source, n_valid) = build(&storage, &path, options, warnings)
+    let (source, n_positions) = build(&storage, &path, options, warnings)
         .map_err(|error| storage.locate(error.with_format(FORMAT.name)))?;
     let source = LinearSource::try_new(source)?;
-    let lost = n_valid.saturating_sub(source.info().n_frames);
+    let lost = n_positions.saturating_sub(source.info().n_frames);
     let dataset =
         Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?;
     Ok(dataset.with_lost_frames(lost))
@@ -121,7 +121,7 @@ fn data_file(path: &Path, warnings: &mut Vec<String>) -> Result<PathBuf> {
     Ok(first.clone())
 }
 
-/// The frames that are there, and how many were recorded.
+/// The frames that are there, and how many positions the scan has.
 fn build(
     storage: &Storage,
     path: &Path,
@@ -159,17 +159,19 @@ fn build(
     details.extend(add_steps(&mut metadata, &header.steps(), &element.steps()));
     metadata.lay_out(AxisKind::Sig, own, &sig_shape);
     let decoder = ElementDecoder::try_new(&element, &sig_shape)?;
+    let nav_shape = header.nav_shape();
+    let n_positions = checked_product(&nav_shape).unwrap_or(u64::MAX);
     let spec = LinearSpec {
         format: FORMAT.name,
         files: runs(storage, &offsets),
         pixels: Pixels::Coded { decoder: Arc::new(decoder), stored: element.stored },
         sig_shape,
-        nav_shape: header.nav_shape(),
+        nav_shape,
         metadata,
         details,
         warnings,
     };
-    Ok((spec, header.n_valid))
+    Ok((spec, n_positions))
 }
 
 /// Elements as runs of a regular distance; usually a single one.

@@ -19,7 +19,7 @@ pub(super) struct Header {
     version: u16,
     is_image: bool,
     n_planned: u64,
-    pub(super) n_valid: u64,
+    n_valid: u64,
     /// The offset of the array of offsets.
     array: u64,
     /// Slowest first.
