@@ -229,6 +229,22 @@ def test_arrays_behind_links_count(tmp_path, monkeypatch):
     assert (dataset.meta["array"], dataset.warnings) == ("/link/large", [])
     assert dataset.meta["other arrays"] == "'small' [2, 3, 4]"
     assert np.array_equal(read(dataset), array)
+    # Links behind links, some of which go round in circles, and a folder that nothing describes.
+    zarr.create_array(tmp_path / "c/plain/larger", data=values((6, 3, 4), "u2"), zarr_format=2)
+    (tmp_path / "b/more").symlink_to("../c")
+    (tmp_path / "c/back").symlink_to("../b")
+    dataset = ff.Context().open(path, allow_external_links=True)
+    assert (dataset.meta["array"], dataset.warnings) == ("/link/more/plain/larger", [])
+    assert dataset.meta["other arrays"] == "'link/large' [5, 3, 4], 'small' [2, 3, 4]"
+    (path / "link").unlink()
+    (path / "link").symlink_to("../c/plain")
+    with pytest.raises(FramefoldError, match=r"outside.*allow_external_links.*ds_path"):
+        ff.Context().open(path)
+    dataset = ff.Context().open(path, allow_external_links=True)
+    assert dataset.meta["array"] == "/link/larger"
+    (tmp_path / "b/more").unlink()
+    (path / "link").unlink()
+    (path / "link").symlink_to("../b")
     monkeypatch.chdir(tmp_path / "b")
     dataset = ff.Context().open("zarr.json", allow_external_links=True)
     assert dataset.meta["other arrays"] == "'back/small' [2, 3, 4]"

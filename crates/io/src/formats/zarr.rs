@@ -33,7 +33,7 @@ use framefold_core::{Dataset, Error, Presence, Result, SourceInfo, checked_produ
 use meta::{Claim, Meta};
 use place::Place;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{ChunkFiles, Folder};
 
@@ -263,7 +263,7 @@ fn largest(root: &Place) -> Result<(Found, Besides)> {
         return Ok((found, Besides::default()));
     }
     let (mut all, mut refused) = (Vec::new(), Vec::new());
-    let mut seen = 0;
+    let mut seen = Seen { n_folders: 0, behind_links: root.real().into_iter().collect() };
     walk(root, "", 0, &mut seen, &mut |found| match found {
         Ok(found) => all.push(found),
         Err(error) => refused.push(error),
@@ -305,25 +305,52 @@ fn largest(root: &Place) -> Result<(Found, Besides)> {
     })
 }
 
+/// What was looked at.
+struct Seen {
+    n_folders: usize,
+    /// The folder that was opened, and those that links lead to.
+    behind_links: Vec<PathBuf>,
+}
+
+impl Seen {
+    /// Whether a link in a folder leads to another one that is to be looked at: what is within those that are has a
+    /// name there, and what is around the link, or around the folder that was opened, would go round in circles.
+    fn is_new(&mut self, link: &Place, folder: &Place) -> bool {
+        let (Some(there), Some(here)) = (link.real(), folder.real()) else { return false };
+        let is_around = self.behind_links.first().is_some_and(|opened| opened.starts_with(&there));
+        if is_around || here.starts_with(&there) {
+            return false;
+        }
+        let is_new = !self.behind_links.iter().any(|seen| there.starts_with(seen));
+        if is_new {
+            self.behind_links.push(there);
+        }
+        is_new
+    }
+}
+
 /// Passes on every array below a folder.
 fn walk(
     folder: &Place,
     name: &str,
     depth: usize,
-    seen: &mut usize,
+    seen: &mut Seen,
     each: &mut impl FnMut(Result<Found, Refused>),
 ) {
     for leaf in folder.folders(MOST_FOLDERS + 1) {
-        *seen += 1;
+        let place = folder.join(&leaf);
+        if place.is_link() && !seen.is_new(&place, folder) {
+            continue;
+        }
+        seen.n_folders += 1;
         let name = format!("{name}{}", leaf.display());
-        if *seen > MOST_FOLDERS || depth >= DEEPEST {
+        if seen.n_folders > MOST_FOLDERS || depth >= DEEPEST {
             let error = Error::limit(format!(
                 "there are more than {MOST_FOLDERS} folders, or more than {DEEPEST} within each other: not \
                  all of them were looked at"
             ));
             return each(Err(Refused { name, claim: Claim::Unknown, error }));
         }
-        let place = folder.join(&leaf);
         match Meta::read(&place) {
             Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
             Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),

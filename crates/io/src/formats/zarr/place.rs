@@ -1,6 +1,5 @@
 //! Where an array and its groups are: in folders, or in a zip archive that stands for one.
 
-use super::DESCRIPTIONS;
 use crate::access::archive::Archive;
 use crate::access::enclosure::Enclosure;
 use crate::headers::fields::read_small;
@@ -100,17 +99,29 @@ impl Place {
             .map_err(|error| Error::bad_file(format!("this is no JSON: {error}")).with_path(&path))
     }
 
-    /// The names of at most `most` folders within, in order.
+    /// Where it really is.
+    pub(super) fn real(&self) -> Option<PathBuf> {
+        match self {
+            Place::Folder(path, _) => path.canonicalize().ok(),
+            Place::Archive(..) => None,
+        }
+    }
+
+    /// Whether it is a link.
+    pub(super) fn is_link(&self) -> bool {
+        matches!(self, Place::Folder(path, _) if path.is_symlink())
+    }
+
+    /// The names of at most `most` folders within, and of links to folders, in order.
     pub(super) fn folders(&self, most: usize) -> Vec<OsString> {
         match self {
-            Place::Folder(path, around) => {
+            Place::Folder(path, _) => {
                 let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
                 let mut names: Vec<OsString> = entries
                     .filter_map(|entry| {
                         let entry = entry.ok()?;
                         let kind = entry.file_type().ok()?;
-                        let is_folder = kind.is_dir()
-                            || kind.is_symlink() && leads_out(&entry.path(), path, around);
+                        let is_folder = kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
                         is_folder.then(|| entry.file_name())
                     })
                     .take(most)
@@ -123,14 +134,4 @@ impl Place {
             }
         }
     }
-}
-
-/// Whether a link in a folder within the one that was opened leads to an array or group out of it: what is within has
-/// a name there, and what is around would go round in circles, as would links behind it.
-fn leads_out(link: &Path, folder: &Path, around: &Enclosure) -> bool {
-    let real = [link, folder, around.folder()].map(|path| path.canonicalize().ok());
-    let [Some(there), Some(here), Some(opened)] = real else { return false };
-    let described = DESCRIPTIONS.iter().any(|name| there.join(name).is_file());
-    let out = !there.starts_with(&opened) && !opened.starts_with(&there);
-    described && out && here.starts_with(&opened)
 }
