@@ -244,25 +244,24 @@ def test_values_of_closures_are_compiled_in(ctx):
         np.testing.assert_array_equal(counts, (limit < DATA).sum((2, 3)))
 
 
-Disk = namedtuple("Disk", "centre radius shape")
-Two = namedtuple("Two", "one other")
+class Size(namedtuple("Size", "rows columns")):
+    def __new__(cls, rows):
+        return super().__new__(cls, rows, 2 * rows)
 
 
-def test_named_tuples_among_parameters(ctx):
-    class Inside(ff.UDF):
+def test_named_tuples_among_parameters_are_tuples(ctx):
+    class Sizes(ff.UDF):
         def get_result_buffers(self):
             return {"x": self.buffer("nav", dtype="float64", extra_shape=(4,))}
 
-        def get_task_data(self):
-            return {"two": Two(np.arange(3.0), np.arange(3.0))}
-
         @ff.compiled
         def process_frame(self, frame):
-            disk, two, x = self.params.disk, self.task_data.two, self.results.x
-            two.one[:] += disk.radius
-            x[0] = frame[disk.centre.one, disk.centre.other] * disk.radius
-            x[1] = two.one[1] + two.other[2]
-            x[2] = 1 if disk.shape == "disk" else 2
-            x[3] = disk[1] + len(disk)
+            size, x = self.params.size, self.results.x
+            some = size if frame[0, 0] > 50 else (1, 1)
+            x[0] = np.full(size, 0.5).sum() + some[1]
+            x[1] = frame[size]
+            x[2] = len(size + (1,))
+            for place in np.ndindex(size):
+                x[3] += frame[place]
 
-    both(ctx, DATA, Inside, params=lambda: {"disk": Disk(Two(1, 2), 0.5, "disk")})
+    both(ctx, DATA, Sizes, params=lambda: {"size": Size(2)})

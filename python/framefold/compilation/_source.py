@@ -111,9 +111,6 @@ class Entry:
                 slot += item.n_slots
                 kinds.append(kind)
                 expressions.append(expression)
-            if spec.named is not None:
-                kind = nt.BaseTuple.from_types(tuple(kinds), spec.named)
-                return kind, f"{self.give(spec.named, 'named')}{_tuple(expressions)}"
             return nt.Tuple(tuple(kinds)), _tuple(expressions)
         if spec.kind == "function" and spec.function is not None:
             options = options_of(spec.function) or Options()

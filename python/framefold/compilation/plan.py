@@ -126,4 +126,4 @@ def _plain(member: Member) -> tuple[Any, ...]:
 def _plain_spec(spec: Spec) -> tuple[Any, ...]:
     function = None if spec.function is None else fingerprint(spec.function)
     items = tuple(_plain_spec(item) for item in spec.items)
-    return (*spec[:4], items, spec.text, getattr(spec.named, "_fields", None), function)
+    return (*spec[:4], items, spec.text, function)

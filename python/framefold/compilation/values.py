@@ -32,8 +32,6 @@ class Spec(NamedTuple):
     items: tuple[Any, ...] = ()
     #: Of texts, the text; of what cannot be used, the reason.
     text: str = ""
-    #: Of named tuples, the class.
-    named: Any = None
     #: Of functions.
     function: Any = None
 
@@ -93,8 +91,7 @@ class Block:
         if isinstance(value, tuple):
             items = tuple(self._add(item, private) for item in value)
             bad = next((item for item in items if item.kind == "bad"), None)
-            named = type(value) if hasattr(value, "_asdict") else None
-            return bad or Spec("tuple", items=items, named=named)
+            return bad or Spec("tuple", items=items)
         if isinstance(value, FunctionType):
             if options_of(value) is None:
                 return Spec("bad", text="a function that is not marked with @ff.compiled")
