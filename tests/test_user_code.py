@@ -235,3 +235,13 @@ def test_what_partials_and_paths_of_ones_own_have_beside_is_seen():
 def test_what_hides_its_function_is_refused():
     with pytest.raises(UnsupportedError, match=r"a ufunc of numpy\.frompyfunc"):
         described({"f": np.frompyfunc(lambda x: x + 1, 1, 1)})
+
+
+def test_what_numpy_vectorizes_is_the_same_after_a_call():
+    def made(k, **options):
+        return np.vectorize(lambda x: x * k, **options)
+
+    called = made(2, otypes=[float])
+    called(np.arange(3.0))
+    assert described(called) == described(made(2, otypes=[float]))
+    assert len({described(called), described(made(3, otypes=[float])), described(made(2))}) == 3

@@ -174,6 +174,9 @@ class _Known:
             of = value.__self__
             bound = "" if of is None or isinstance(of, types.ModuleType) else inner(of)
             return f"{value.__module__ or ''}.{value.__name__} {bound}"
+        if type(value) is np.vectorize:  # after a call, it has ufuncs beside its options
+            options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
+            return f"vectorized {inner(options)}"
         if isinstance(value, np.ufunc):
             if value.__name__.endswith("(vectorized)"):
                 raise UnsupportedError("a ufunc of numpy.frompyfunc, which hides its function")
