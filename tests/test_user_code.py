@@ -235,6 +235,11 @@ def test_what_partials_and_paths_of_ones_own_have_beside_is_seen():
 def test_what_hides_its_function_is_refused():
     with pytest.raises(UnsupportedError, match=r"a ufunc of numpy\.frompyfunc"):
         described({"f": np.frompyfunc(lambda x: x + 1, 1, 1)})
+    numba = pytest.importorskip("numba")
+    parallel = numba.vectorize(["float64(float64)"], target="parallel")(lambda x: x + 1)
+    with pytest.raises(UnsupportedError, match=r"the ufunc '<lambda>', which hides its function"):
+        described({"f": parallel})
+    assert described(np.add) == "ufunc numpy.add"
 
 
 def test_what_numpy_vectorizes_is_the_same_after_a_call():

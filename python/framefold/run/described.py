@@ -178,9 +178,7 @@ class _Known:
             options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
             return f"vectorized {inner(options)}"
         if isinstance(value, np.ufunc):
-            if value.__name__.endswith("(vectorized)"):
-                raise UnsupportedError("a ufunc of numpy.frompyfunc, which hides its function")
-            return f"ufunc {value.__name__}"
+            return f"ufunc {_home_of(value)}.{value.__name__}"
         return ""
 
     def _made_again(self, value: Any, depth: int) -> str:
@@ -255,6 +253,20 @@ class _Known:
 def _is_of_user(name: str | None) -> bool:
     """Whether the module of that name lies outside of the folders of installed packages."""
     return name is None or name not in sys.modules or is_of_user(name)
+
+
+def _home_of(ufunc: np.ufunc) -> str:
+    """The module of a library that has a ufunc by its name; the shortest name, if several do."""
+    name = ufunc.__name__
+    if name.endswith("(vectorized)"):
+        raise UnsupportedError("a ufunc of numpy.frompyfunc, which hides its function")
+    modules = [(k, m) for k, m in list(sys.modules.items()) if isinstance(m, types.ModuleType)]
+    homes = [k for k, m in modules if vars(m).get(name) is ufunc and not _is_of_user(k)]
+    if not homes:
+        raise UnsupportedError(
+            f"the ufunc {name!r}, which hides its function, and is in no module of a library"
+        )
+    return min(homes, key=lambda home: (len(home), home))
 
 
 def _has_own_code(cls: type) -> bool:
