@@ -99,7 +99,9 @@ def test_files_are_replaced_only_on_demand(ctx, tmp_path, counts):
     with pytest.raises(FileExistsError, match=r"out\.toml.*overwrite=True"):
         ctx.convert(fewer, tmp_path / "out.toml")
     (tmp_path / "out.toml").unlink()
-    with pytest.raises(FileAccessError, match=r"out\.indptr.*overwrite=True"):
+    with pytest.raises(
+        FileAccessError, match=r"out\.indptr.*overwrite=True to give the arrays other names"
+    ):
         ctx.convert(fewer, tmp_path / "out.toml")
     assert (tmp_path / "out.data").stat().st_size == before
     ctx.convert(fewer, tmp_path / "out.toml", overwrite=True)

@@ -56,7 +56,9 @@ def write_raw_csr(
     outputs = [target, *(target.with_suffix(end) for end in (".indptr", ".indices", ".data"))]
     existing = next((output for output in outputs if os.path.lexists(output)), None)
     if existing is not None and not overwrite:
-        raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to replace it")
+        # Arrays may be those of another descriptor, as of scan.toml beside scan.2.toml.
+        effect = "replace it" if existing == target else "give the arrays other names"
+        raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to {effect}")
     for output in outputs:
         _engine.keeps_inputs(os.fspath(output), dataset._inputs)
     reporting = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
