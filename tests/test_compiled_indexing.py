@@ -47,6 +47,29 @@ def test_what_is_assigned_may_be_a_part_of_the_same_array(ctx):
     both(ctx, DATA, Assigned)
 
 
+def test_indices_and_read_only_views_may_be_a_part_of_the_same_array(ctx):
+    class Assigned(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            f, x, some = frame.copy(), self.results.x, np.array([[3, 0, 2, 1]])
+            some[0, some[0]] = np.arange(4) * 5
+            x[6, :4] = some[0]
+            some[0] = np.array([1, 0, 3, 2])
+            some[0, some[0]] += 10
+            x[6, 4:8] = some[0]
+            mask = np.arange(8) % 3 > 0
+            mask[mask[::-1]] = False
+            x[7, :8] = mask
+            masks = np.ones((2, 8), np.bool_)
+            masks[0, masks[0, ::-1]] = np.arange(8) % 3 > 0
+            x[7, 8:] = masks[0, :4]
+            f[0, 3:] = np.broadcast_to(f[0], (2, 8))[1, 1:-2]
+            f[1, 3:] = np.broadcast_to(f[1, 1:-2], (5,))
+            x[:6, :8] = f
+
+    both(ctx, DATA, Assigned)
+
+
 def masks():
     columns = np.arange(8) % 3 == 0
     return {"rows": np.array([False, True, True]), "columns": columns, "two": np.arange(8) % 5 == 1}

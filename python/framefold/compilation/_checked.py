@@ -28,7 +28,7 @@ from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
 from framefold.compilation._arithmetic import array_of, dtype_of, in_double, is_float
-from framefold.compilation._indexing import Indexing, index_variable, is_slice, parts_of
+from framefold.compilation._indexing import Indexing, index_variable, is_mask, is_slice, parts_of
 from framefold.compilation._instead import (
     NAMES,
     REPLACED,
@@ -165,6 +165,12 @@ METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
 METHODS |= {(nt.Array, each.__name__): each for each in (np.sum, np.mean, np.var, np.std)}
 
 
+def _may_share(kind: Any) -> bool:
+    """Whether what is of a type may be a view of an array that is written to."""
+    # Of what is read-only, this layout alone may be a view of what is not.
+    return isinstance(kind, nt.Array) and kind.ndim > 0 and (kind.mutable or kind.layout == "A")
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class CheckArrays(Indexing):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
@@ -265,9 +271,11 @@ class CheckArrays(Indexing):
         if isinstance(array, nt.Array) and not (parts and all(map(is_slice, parts))):
             if not self._is_in_place(state, statement):
                 value = self._separate(state, target, value, loc, new)
-            if index is None and given is not None:
-                own = self._separate(state, target, given, loc, new)
-                index = None if own is given else own
+            # A mask of all elements, NumPy itself reads where it writes.
+            if given is not None and not (array.ndim == 1 and is_mask(parts[0])):
+                used = given if index is None else index
+                own = self._separate_index(target, used, state.typemap[given.name], loc, new)
+                index = index if own is used else own
         if index is not None:
             return ir.SetItem(target, index, value, loc)
         if value is statement.value:
@@ -290,11 +298,25 @@ class CheckArrays(Indexing):
         self, state: Any, target: Any, value: Any, loc: Any, new: Callable[[Any], Any]
     ) -> Any:
         """A value, or a copy where it is an array that shares memory with what is written to."""
-        kind = state.typemap[value.name]
-        is_view = isinstance(kind, nt.Array) and kind.ndim > 0 and kind.mutable
-        if not is_view or self._is_new(state, value):
+        if not _may_share(state.typemap[value.name]) or self._is_new(state, value):
             return value
         return self._called(separate, (target, value), loc, new)
+
+    def _separate_index(
+        self, target: Any, index: Any, kinds: Any, loc: Any, new: Callable[[Any], Any]
+    ) -> Any:
+        """An index of these types, whose parts share no memory with what is written to."""
+        if not any(map(_may_share, parts_of(kinds))):
+            return index
+        if not isinstance(kinds, nt.BaseTuple):
+            return self._called(separate, (target, index), loc, new)
+        made = []
+        for at, kind in enumerate(kinds):
+            part = new(ir.Expr.static_getitem(index, at, None, loc))
+            if _may_share(kind):
+                part = self._called(separate, (target, part), loc, new)
+            made.append(part)
+        return new(ir.Expr.build_tuple(made, loc))
 
     def _median(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of a median of numbers that may be NaN."""

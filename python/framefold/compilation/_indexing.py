@@ -73,7 +73,7 @@ def masks_fit(typing_context: Any, array: Any, index: Any) -> Any:
         bad = cgutils.false_bit
         axes = _axes_of(index, array.ndim)
         for axis, kind, part in zip(axes, parts_of(index), parts, strict=True):
-            if _is_mask(kind):
+            if is_mask(kind):
                 (length,) = cgutils.unpack_tuple(
                     builder, make_array(kind)(context, builder, part).shape
                 )
@@ -96,7 +96,8 @@ def is_slice(part: Any) -> bool:
     return isinstance(part, nt.SliceType | nt.EllipsisType)
 
 
-def _is_mask(part: Any) -> bool:
+def is_mask(part: Any) -> bool:
+    """Whether a part of an index selects along an axis."""
     return isinstance(part, nt.Array) and part.dtype == nt.boolean and part.ndim == 1
 
 
@@ -128,7 +129,7 @@ def _needs_numbers(parts: tuple[Any, ...], loc: Any) -> bool:
     are_apart = places[-1] - places[0] >= len(places)
     if has_none and (are_apart or len(arrays) > 1 or arrays[0].ndim > 1):
         raise NumbaTypeError(AXES, loc=loc)
-    return any(map(_is_mask, parts)) and (are_apart or len(arrays) > 1)
+    return any(map(is_mask, parts)) and (are_apart or len(arrays) > 1)
 
 
 class Indexing(InOrder):
@@ -147,7 +148,7 @@ class Indexing(InOrder):
             return None
         made, parts = index, parts_of(state.typemap[index.name])
         needs_numbers = _needs_numbers(parts, loc)
-        if checked and any(map(_is_mask, parts)):
+        if checked and any(map(is_mask, parts)):
             made = self._called(masks_fit, (array, made), loc, new)
         if needs_numbers:
             made = self._with_numbers(made, parts, loc, new)
@@ -160,7 +161,7 @@ class Indexing(InOrder):
         made = []
         for at, kind in enumerate(parts):
             part = new(ir.Expr.static_getitem(index, at, None, loc))
-            made.append(self._called(np.flatnonzero, (part,), loc, new) if _is_mask(kind) else part)
+            made.append(self._called(np.flatnonzero, (part,), loc, new) if is_mask(kind) else part)
         return new(ir.Expr.build_tuple(made, loc))
 
     def _called(
