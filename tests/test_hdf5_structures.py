@@ -180,7 +180,7 @@ def test_names_that_are_not_utf_8(tmp_path, version, n):
         entry = file.create_group(b"gr\xfcn")
         entry[b"d\xe4"] = group
         file.attrs["default"], entry.attrs["default"] = np.bytes_(b"gr\xfcn"), np.bytes_(b"d\xe4")
-        group.attrs["signal"] = np.bytes_(b"h\xf6he")
+        group.attrs.create("signal", b"h\xf6he", dtype=h5py.string_dtype("ascii"))
         file["larger"] = values((9, 4, 5), "u2")
     assert np.array_equal(read(ff.Context().open(path)), array)
 

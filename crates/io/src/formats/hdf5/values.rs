@@ -4,8 +4,7 @@ use super::spelling;
 use crate::headers::packed::Packed;
 use framefold_core::DType;
 use hdf5_reader::group::Group;
-use hdf5_reader::messages::datatype::StringSize;
-use hdf5_reader::{Attribute, Dataset, Datatype};
+use hdf5_reader::{Attribute, Dataset, Datatype, StringSize, VarLenKind};
 
 /// What describes an axis or an experiment is no longer than this.
 const MOST_VALUES: u64 = 1 << 16;
@@ -22,7 +21,9 @@ pub(super) fn attribute_text(group: &Group, name: &str) -> Option<String> {
 pub(super) fn name(attribute: &Attribute) -> Option<String> {
     let text = attribute.read_string().ok();
     text.or_else(|| match &attribute.datatype {
-        Datatype::String { size: StringSize::Fixed(_), .. } => {
+        // Of a single text of any length, the library has the bytes here, too.
+        Datatype::String { size: StringSize::Fixed(_), .. }
+        | Datatype::VarLen { kind: VarLenKind::String, .. } => {
             let bytes = attribute.raw_data.split(|&byte| byte == 0).next()?;
             let mut bytes = bytes.trim_ascii_end().to_vec();
             spelling::in_ascii(&mut bytes);
