@@ -427,5 +427,7 @@ def test_a_plot_that_ends_loops(ctx, dataset, exception):
         steps = ctx.run_udf_iter(dataset, udf, plots=[Broken(dataset, udf)], sync=False)
         with pytest.raises(RuntimeError, match=exception.__name__):
             _ = [results async for results in steps]
+        with pytest.raises(RuntimeError, match=exception.__name__):
+            await ctx.run_udf(dataset, udf, plots=[Broken(dataset, udf)], sync=False)
 
     asyncio.run(main())

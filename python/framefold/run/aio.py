@@ -41,13 +41,14 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         try:
             await self.advance()
             results = self._generator.results_so_far()
-            self._update_plots(results)
+            self.update_plots(results)
             return results
         except BaseException as error:
             shorten(error)
             raise
 
-    def _update_plots(self, results: UDFResults) -> None:
+    def update_plots(self, results: UDFResults) -> None:
+        """Show the latest results in the plots that are due."""
         try:
             self._generator.update_plots(results)
         except (StopIteration, StopAsyncIteration) as error:  # of user code, as in `_on_thread`
@@ -91,10 +92,6 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
         return self._generator.results_so_far()
-
-    def update_plots(self, results: UDFResults) -> None:
-        """Show the latest results in the plots that are due."""
-        self._generator.update_plots(results)
 
     async def aclose(self) -> None:
         """Stop the run; returns when all its threads have ended.
