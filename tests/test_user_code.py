@@ -205,6 +205,10 @@ def test_what_numbers_and_texts_have_beside_is_seen(value):
     [
         ("np.sum", "np.max"),
         ("np.add", "np.subtract"),
+        ("np.add.reduce", "np.maximum.reduce"),
+        ("functools.partial(np.add.reduce)", "functools.partial(np.maximum.reduce)"),
+        ("[np.add.reduce]", "[np.maximum.reduce]"),
+        ("','.join", "';'.join"),
         ("np.float32", "np.float64"),
         ("np.dtype('<i4')", "np.dtype('>i4')"),
         ("str.upper", "str.lower"),

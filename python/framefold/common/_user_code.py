@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache, lru_cache, partial, partialmethod
 from types import (
+    BuiltinFunctionType,
     CodeType,
     FunctionType,
     MappingProxyType,
@@ -99,6 +100,8 @@ class _Facts:
         if isinstance(value, MethodType):
             self.add(f"{path}.__self__", value.__self__, names)
             value = value.__func__
+        if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType):
+            self.add(path, value.__self__, names)  # of np.add.reduce, np.add
         if isinstance(value, FunctionType):
             self._add_function(path, value)
         elif isinstance(value, type) and _is_in_a_file(value.__module__):
