@@ -93,11 +93,53 @@ def test_axes_of_masks_beside_other_indices(ctx):
     both(ctx, DATA, Axes, params=masks)
 
 
-def test_axes_that_numba_has_in_another_order_are_refused(ctx):
+def test_arrays_beside_none(ctx):
     class Axes(One):
         @ff.compiled
         def process_frame(self, frame):
-            self.results.x[:6, :1] = frame.copy()[0, None, self.params.columns].T
+            x, f, one = self.results.x, frame.copy(), np.array([1, 0, 2])
+            two, both = np.array([2, 1, 0]), np.array([[1, 0], [2, 1]])
+            x[:3, :1] = f[one, two, None]
+            x[:3, 1:2] = f[one, None, 0]
+            x[3:4, :3] = f[None, one, two]
+            x[4:6, :2] = f[None, both][0, :, :, 1]
+            x[6:, :3] = f.reshape((2, 3, 8))[:, one, two, None][:, :, 0]
+            f[one, two, None] = x[:3, 1:2] + 100
+            f[None, both] += 1000
+            x[:6, 4:] = f
+
+    both(ctx, DATA, Axes)
+
+
+def after_a_number(frame, one, two):
+    return frame[0, None, one]
+
+
+def of_two_axes(frame, one, two):
+    return frame[two, None]
+
+
+def around_none(frame, one, two):
+    return frame.reshape((2, 3, 8))[:, one, None, 0]
+
+
+def before_a_slice(frame, one, two):
+    return frame.reshape((2, 3, 8))[one, one, None]
+
+
+def around_no_axis(frame, one, two):
+    return frame.reshape((2, 3, 8))[:, one, ..., 0]
+
+
+@pytest.mark.parametrize(
+    "taken", [after_a_number, of_two_axes, around_none, before_a_slice, around_no_axis]
+)
+def test_axes_that_numba_has_in_another_order_are_refused(ctx, taken):
+    class Axes(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            one, two = np.array([1, 0]), np.array([[1, 0, 2], [2, 1, 1]])
+            self.results.x[0, 0] = self.params.taken(frame.copy(), one, two).sum()
 
     with pytest.raises(UDFError, match="take them one after the other"):
-        results(ctx, DATA, Axes(**masks()))
+        results(ctx, DATA, Axes(taken=ff.compiled(taken)))

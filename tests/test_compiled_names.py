@@ -260,7 +260,7 @@ def test_named_tuples_among_parameters_are_tuples(ctx):
             some = size if frame[0, 0] > 50 else (1, 1)
             x[0] = np.full(size, 0.5).sum() + some[1]
             x[1] = frame[size]
-            x[2] = len(size + (1,))
+            x[2] = len(size + some)
             for place in np.ndindex(size):
                 x[3] += frame[place]
 

@@ -2,8 +2,8 @@
 
 Numba's ``a.flat[i]`` takes any index, and ``a[mask]`` a mask of any length. Masks beside numbers
 and other arrays have axes of their own there, where NumPy takes them as the numbers of what they
-select; beside ``None``, its axes are in another order where numbers and arrays do not follow each
-other. This module imports Numba.
+select; beside ``None``, and ``...`` that stands for no axis, its axes are in another order for some
+indices. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ nt: Any = numba.types
 
 MASKS = "a mask has to be as long as the axis that it is an index of"
 AXES = (
-    "with None among them, indices that are arrays have to be one array of one axis, beside the "
-    "numbers, in compiled code: take them one after the other, as in a[0][:, indices][:, None]"
+    "compiled code has axes of these indices in another order than NumPy: take them one after the "
+    "other, as in a[0][:, indices][:, None] for a[0, :, indices, None]"
 )
 
 
@@ -111,7 +111,7 @@ def _axes_of(index: Any, ndim: int) -> Iterator[int]:
         axis += left_out if isinstance(kind, nt.EllipsisType) else not isinstance(kind, nt.NoneType)
 
 
-def _needs_numbers(parts: tuple[Any, ...], loc: Any) -> bool:
+def _needs_numbers(parts: tuple[Any, ...], ndim: int, loc: Any) -> bool:
     """Whether masks are to be numbers, as NumPy gives them no axes of their own where they are.
 
     Raises
@@ -122,14 +122,49 @@ def _needs_numbers(parts: tuple[Any, ...], loc: Any) -> bool:
     arrays = [each for each in parts if isinstance(each, nt.Array) and each.ndim > 0]
     if not arrays:
         return False
-    has_none = any(isinstance(each, nt.NoneType) for each in parts)
-    places = [
-        at for at, each in enumerate(parts) if not (is_slice(each) or isinstance(each, nt.NoneType))
-    ]
-    are_apart = places[-1] - places[0] >= len(places)
-    if has_none and (are_apart or len(arrays) > 1 or arrays[0].ndim > 1):
+    labels = list(_labels(parts, ndim))
+    n_axes = max(each.ndim for each in arrays)
+    # Numba finds the axes without None, and counts an axis for each array where it puts those in.
+    found = _result_axes([each for each in labels if each not in ("new", "nothing")], n_axes)
+    for at, label in enumerate(labels):
+        if label == "new":
+            found.insert(sum(each not in ("number", "nothing") for each in labels[:at]), label)
+    if found != _result_axes(labels, n_axes):
         raise NumbaTypeError(AXES, loc=loc)
-    return any(map(is_mask, parts)) and (are_apart or len(arrays) > 1)
+    return any(map(is_mask, parts)) and (_are_apart(labels) or len(arrays) > 1)
+
+
+def _labels(parts: tuple[Any, ...], ndim: int) -> Iterator[str]:
+    """What each part of an index is, and the axes that it leaves out."""
+    left_out = ndim - sum(not isinstance(each, nt.EllipsisType | nt.NoneType) for each in parts)
+    for part in parts:
+        if isinstance(part, nt.EllipsisType):
+            yield from ["axis"] * left_out or ["nothing"]
+            left_out = 0
+        elif isinstance(part, nt.SliceType):
+            yield "axis"
+        elif isinstance(part, nt.NoneType):
+            yield "new"
+        else:
+            yield "array" if isinstance(part, nt.Array) and part.ndim > 0 else "number"
+    yield from ["axis"] * left_out
+
+
+def _places(labels: list[str]) -> list[int]:
+    return [at for at, each in enumerate(labels) if each in ("array", "number")]
+
+
+def _are_apart(labels: list[str]) -> bool:
+    """Whether there is something between numbers and arrays."""
+    places = _places(labels)
+    return places[-1] - places[0] >= len(places)
+
+
+def _result_axes(labels: list[str], n_axes: int) -> list[str]:
+    """The axes of what NumPy selects: those of arrays are first if they are apart."""
+    at = 0 if _are_apart(labels) else _places(labels)[0]
+    kept = [each for each in labels if each in ("axis", "new")]
+    return kept[:at] + ["array"] * n_axes + kept[at:]
 
 
 class Indexing(InOrder):
@@ -147,7 +182,7 @@ class Indexing(InOrder):
         if index is None or not array_of(kind):
             return None
         made, parts = index, parts_of(state.typemap[index.name])
-        needs_numbers = _needs_numbers(parts, loc)
+        needs_numbers = _needs_numbers(parts, array_of(kind).ndim, loc)
         if checked and any(map(is_mask, parts)):
             made = self._called(masks_fit, (array, made), loc, new)
         if needs_numbers:
