@@ -61,14 +61,18 @@ def test_radii_and_places_are_those_of_the_axes(pixel_size, centre):
     )
 
 
-def test_pixels_on_the_rim_of_an_ellipse_are_inside():
-    dataset = scan(pixel_size=((2, "mrad"), (1, "mrad")), centre=(18, 24))
+# Of the second, the radii have no end in pixels, and are rounded.
+@pytest.mark.parametrize(("sides", "r"), [((2, 1), 26), ((3, 1), 25)])
+def test_pixels_on_the_rim_of_an_ellipse_are_inside(sides, r):
+    dataset = scan(pixel_size=tuple((side, "mrad") for side in sides))
     y, x = np.ogrid[:40, :46]
-    squared = (2 * (y - 18)) ** 2 + (x - 24) ** 2
-    assert squared[13, 0] == squared[6, 14] == 26**2
-    np.testing.assert_array_equal(detectors.disk(dataset, r="26 mrad"), squared <= 26**2)
-    ring = detectors.ring(dataset, ri="26 mrad", ro="30 mrad")
-    np.testing.assert_array_equal(ring, (squared > 26**2) & (squared <= 30**2))
+    squared = (sides[0] * (y - 39)) ** 2 + (sides[1] * (x - 20)) ** 2
+    place, radius = {"cy": 39, "cx": 20}, f"{r} mrad"
+    on_rim = (squared == r**2) & (y != 39) & (x != 20)
+    assert on_rim.sum() >= 1
+    np.testing.assert_array_equal(detectors.disk(dataset, r=radius, **place), squared <= r**2)
+    ring = detectors.ring(dataset, ri=radius, ro="60 mrad", **place)
+    np.testing.assert_array_equal(ring, (squared > r**2) & (squared <= 60**2))
 
 
 def test_in_square_pixels_all_masks_are_those_of_the_radius_in_pixels():

@@ -32,7 +32,7 @@ from framefold.common._integers import MOST, whole
 from framefold.common._numbers import count
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks._disks import in_disk
-from framefold.utils._lengths import Place, place
+from framefold.utils._lengths import RIM, Place, place
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -256,5 +256,4 @@ def _inside(found: Place, number: int) -> Mask:
     y, x = y - found.cy, x - found.cx
     if ry == rx:
         return in_disk(y, x, rx)
-    # By products, as quotients are rounded: pixels on the rim would be left out. A radius may be 0.
-    return in_disk(y * rx, x * ry, ry * rx) & (abs(y) <= ry) & (abs(x) <= rx)
+    return in_disk(y / (ry + RIM), x / (rx + RIM), 1.0)

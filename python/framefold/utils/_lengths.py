@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _EQUAL = 1e-5
 #: Decimals of a pixel that are kept, so that 0.3 mrad of 0.1 mrad are 3 pixels, not a bit less.
 _DECIMALS = 9
+#: By so much of a pixel, an ellipse is wider than its radii, which are rounded: its rim is inside.
+RIM = 10.0**-_DECIMALS
 
 
 class Place(NamedTuple):
