@@ -142,13 +142,19 @@ def test_line_scans_are_curves(nav: tuple[int, ...]) -> None:
     pixels(plot)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:Attempting to set identical")
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # of float32
 @pytest.mark.parametrize("values", [[-1, 0, 1], [0, 1, 1], [1, 1, 1]])
 def test_curves_of_the_largest_numbers(values: Any) -> None:
     values = np.array(values) * np.finfo(np.float64).max
     plot = plotted(values, dtype=np.float64)
     np.testing.assert_array_equal(plot.lines[0].get_ydata(), values)
     pixels(plot)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # of float32
+@pytest.mark.parametrize("values", [[-1, 0, 1], [1, 1, 1]])
+def test_images_of_the_largest_numbers(values: Any) -> None:
+    pixels(plotted(np.outer([1, 1], values) * np.finfo(np.float64).max, dtype=np.float64))
 
 
 def test_vectors_and_complex_numbers_have_the_same_colours() -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
-#: Where axes of curves end at most: matplotlib computes with multiples of that.
+#: Where axes of curves and scales of colours end at most: matplotlib computes with multiples.
 FARTHEST = 1e300
 
 
@@ -184,7 +184,8 @@ class MPLLive2DPlot(Live2DPlot):
         if not usable.any():
             return
         if None in self._limits:
-            ends = limits_of(*robust_limits(numbers, usable), self._limits)
+            low, high = np.clip(robust_limits(numbers, usable), -FARTHEST, FARTHEST)
+            ends = limits_of(low, high, self._limits)
             if self._limits == (None, None):
                 # As the norm would have it: one with a centre has others.
                 self.im_obj.norm.autoscale(np.array(ends))
@@ -223,9 +224,10 @@ class MPLLive2DPlot(Live2DPlot):
         for line, curve in zip(self.lines, values, strict=True):
             line.set_ydata(curve)
         if not np.isnan(values).all():
-            low, high = float(np.nanmin(values)), float(np.nanmax(values))
+            ends = np.nanmin(values), np.nanmax(values)
+            low, high = map(float, np.clip(ends, -FARTHEST, FARTHEST))
             margin = 0.05 * (high - low) or 0.05 * (abs(low) or 1.0)
-            self.axes.set_ylim(*np.clip((low - margin, high + margin), -FARTHEST, FARTHEST))
+            self.axes.set_ylim(low - margin, high + margin)
 
     def _draw_wheel(self) -> None:
         """What direction which hue is, and, as its title, what length is full saturation."""
