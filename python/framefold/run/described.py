@@ -175,8 +175,8 @@ class _Known:
             bound = "" if of is None or isinstance(of, types.ModuleType) else inner(of)
             return f"{value.__module__ or ''}.{value.__name__} {bound}"
         if type(value) is np.vectorize:  # after a call, it has ufuncs beside its options
-            options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
-            return f"vectorized {inner(options)}"
+            public = {k: v for k, v in vars(value).items() if not k.startswith("_")}
+            return f"vectorized {inner(public)}"
         if isinstance(value, np.ufunc):
             return f"ufunc {_home_of(value)}.{value.__name__}"
         return ""
