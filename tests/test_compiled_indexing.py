@@ -47,6 +47,22 @@ def test_what_is_assigned_may_be_a_part_of_the_same_array(ctx):
     both(ctx, DATA, Assigned)
 
 
+def test_rows_may_overlap_what_is_assigned(ctx):
+    class Assigned(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, f = self.results.x, frame.copy()
+            flat = f.reshape(48)
+            for first in range(17):
+                f[1] = flat[first : first + 8]
+                f[1] += f[0]
+                f[-1] = flat[first + 24 : first + 32][::-1]
+                f[2] = flat[first + 7 : first + 8]
+            x[:6, :8] = f
+
+    both(ctx, DATA, Assigned)
+
+
 def test_indices_and_read_only_views_may_be_a_part_of_the_same_array(ctx):
     class Assigned(One):
         @ff.compiled

@@ -171,6 +171,20 @@ def _may_share(kind: Any) -> bool:
     return isinstance(kind, nt.Array) and kind.ndim > 0 and (kind.mutable or kind.layout == "A")
 
 
+def _is_row_in_order(array: Any, parts: Any, value: Any) -> bool:
+    """Whether it is ``a[i] = b`` with rows that are contiguous, which Numba does right.
+
+    It copies those that the row's first element is in, and from all others it reads an element
+    before it writes there.
+    """
+    return (
+        (array.ndim, array.layout) == (2, "C")
+        and (len(parts) == 1 and isinstance(parts[0], nt.Integer))
+        and isinstance(value, nt.Array)
+        and (value.ndim, value.layout, value.dtype) == (1, "C", array.dtype)
+    )
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class CheckArrays(Indexing):
     """Finds types, keeps what is read-only so, and has shapes and indices checked."""
@@ -269,9 +283,10 @@ class CheckArrays(Indexing):
         # Of slices alone, Numba finds what they overlap. Of others, it leaves out some of the axes.
         parts = () if given is None else parts_of(state.typemap[given.name])
         if isinstance(array, nt.Array) and not (parts and all(map(is_slice, parts))):
-            if not self._is_in_place(state, statement):
+            in_order = _is_row_in_order(array, parts, state.typemap[value.name])
+            if not in_order and not self._is_in_place(state, statement):
                 value = self._separate(state, target, value, loc, new)
-            # A mask of all elements, NumPy itself reads where it writes.
+            # NumPy, too, reads a mask of all elements while it writes.
             if given is not None and not (array.ndim == 1 and is_mask(parts[0])):
                 used = given if index is None else index
                 own = self._separate_index(target, used, state.typemap[given.name], loc, new)
