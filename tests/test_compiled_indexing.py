@@ -56,7 +56,7 @@ def test_rows_may_overlap_what_is_assigned(ctx):
             for first in range(17):
                 f[1] = flat[first : first + 8]
                 f[1] += f[0]
-                f[-1] = flat[first + 24 : first + 32][::-1]
+                f[-3] = flat[first + 20 : first + 28][::-1]
                 f[2] = flat[first + 7 : first + 8]
             x[:6, :8] = f
 
