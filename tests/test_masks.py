@@ -371,6 +371,11 @@ def test_what_is_no_number_is_named(value):
             make()
 
 
+def test_ellipses_have_a_height():
+    with pytest.raises(InvalidArgumentError, match="stretchY is 0"):
+        masks.polar_map(2, 2, 5, 4, stretchY=np.float32(0))
+
+
 @pytest.mark.parametrize("radius", [-3, -np.inf])
 def test_radii_are_not_negative(radius):
     frame = (2, 2, 5, 4)

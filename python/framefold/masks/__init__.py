@@ -257,7 +257,7 @@ def polar_map(
     imageSizeX, imageSizeY
         The shape of a frame.
     stretchY
-        How many times longer an ellipse of constant distance is along its own y axis.
+        How many times longer an ellipse of constant distance is along its own y axis; not 0.
     angle
         The angle from the x axis of the frame to that of the ellipse, in radians.
 
@@ -269,6 +269,8 @@ def polar_map(
     """
     cx, cy, width, height = frame_with_centre(centerX, centerY, imageSizeX, imageSizeY)
     stretchY, angle = number("stretchY", stretchY), number("angle", angle, unit="radians")
+    if stretchY == 0:
+        raise InvalidArgumentError("stretchY is 0, expected another number: ellipses have a height")
     _memory.check((4, height, width))
     y, x = np.mgrid[:height, :width]
     dy, dx = y - cy, x - cx
