@@ -159,7 +159,7 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
 
     monkeypatch.setattr(ff.Context, "run_udf", counting)
     own = "mine:Brightest -p least=40 -b value"
-    reductions = "ring 0,2,masks --disk 1.5,2,1,ring -0.25,2,1,2,com --cy -0.25,stddev"
+    reductions = "ring 0,2,masks --disk 1.5,2,1,ring -0.25,2,1,2,com --cy -0.25 --radius inf,stddev"
     what = f"sum,{own},mine.py:total,{reductions}"
     # What a list with a function in it gives is what the engine's command line gives.
     assert run(f"'{what}' a.npy -o 'out/{{reduction}}.npy' --roi 1:") == 0

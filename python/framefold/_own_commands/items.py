@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._own_commands.functions import found, made, parameters_of
 from framefold._own_commands.names import SHORT, is_function, reductions, split
-from framefold._own_commands.options import Parser, number, numbers
+from framefold._own_commands.options import Parser, number, numbers, radius
 from framefold.exceptions import BadFileError, FileAccessError, InvalidArgumentError
 from framefold.udf.base import UDF
 from framefold.udf.reduction import ReductionUDF
@@ -156,7 +156,7 @@ def _array(path: str) -> npt.NDArray[Any]:
 #: How parameters of a kind are parsed; others stay texts.
 _KINDS: dict[str, dict[str, Any]] = {
     "number": {"type": number},
-    "radius": {"type": number},
+    "radius": {"type": radius},
     "switch": {"action": "store_const", "const": True},
     "disks": {"type": _detector, "action": "append"},
     "rings": {"type": _detector, "action": "append"},

@@ -185,6 +185,10 @@ def number(text: str) -> float:
     return value
 
 
+def radius(text: str) -> float:
+    return inf if text.strip().lower().removeprefix("+") in ("inf", "infinity") else number(text)
+
+
 def numbers(text: str) -> tuple[float, ...]:
     return tuple(number(part) for part in text.split(","))
 
