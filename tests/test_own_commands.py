@@ -372,6 +372,9 @@ def test_check(run, tmp_path, monkeypatch, capsys):
     assert "wrong (frames): 'total' (kind 'single')" in told
     assert _own_commands.run(["check", f"{name}:broken", "a.npy"]) == 6
     assert "nonsense" in capsys.readouterr().err
+    for no_function in ("sum", "a.npy", ":total", ".mine:total"):
+        assert _own_commands.run(["check", no_function, "a.npy"]) == 2
+        assert f"'{no_function}' names no function; write MODULE" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         _own_commands.run(["check"])
     assert "framefold check MODULE:NAME --help" in capsys.readouterr().err

@@ -26,6 +26,10 @@ def found(name: str) -> Any:
             module = module_from_spec(spec)
             sys.modules[spec.name] = module
             spec.loader.exec_module(module)
+        elif not place or place.startswith("."):
+            raise InvalidArgumentError(
+                f"'{name}' names no function; write MODULE:NAME or FILE.py:NAME, before the files"
+            )
         else:
             sys.path.insert(0, "")  # modules of this folder, as `python -m` finds them
             module = import_module(place)
