@@ -180,6 +180,24 @@ def test_workers_with_nannies(nannies, inline, tmp_path):  # noqa: F811
         assert_usable(ctx)
 
 
+def test_a_busy_worker_that_holds_data_of_others_is_not_replaced(nannies, tmp_path):
+    def touch_and_wait(frame):
+        (tmp_path / "begun").touch()
+        while not (tmp_path / "ends").exists():
+            time.sleep(0.02)
+
+    executor = DaskJobExecutor.connect(nannies.address)
+    with ff.Context(executor=executor) as ctx:
+        executor.client.wait_for_workers(1)
+        scattered = executor.client.scatter([1, 2, 3], hash=False, broadcast=True)
+        try:
+            end_while_it_is_busy(ctx, tmp_path / "begun", touch_and_wait)
+            assert executor.client.gather(scattered) == [1, 2, 3]
+        finally:
+            (tmp_path / "ends").touch()
+        assert_usable(ctx)
+
+
 def test_workers_that_an_ended_run_keeps_busy_are_left_out(inline, tmp_path):  # noqa: F811
     with Cluster(tmp_path, n_workers=1) as cluster:
         executor = DaskJobExecutor.connect(cluster.address, startup_timeout=2)
@@ -195,14 +213,14 @@ def test_workers_that_an_ended_run_keeps_busy_are_left_out(inline, tmp_path):  #
         cluster.processes[1].kill()  # it would not end by itself
 
 
-def end_while_it_is_busy(ctx, file):
-    """Begins a run whose function never returns, and closes it."""
+def end_while_it_is_busy(ctx, file, action=None):
+    """Begins a run whose function never returns, unless it is another one, and closes it."""
 
     def touch_and_sleep(frame):
         file.touch()
         sleep_in_python(frame)
 
-    with ctx.run_udf_iter(frames(ctx), PerFrame(touch_and_sleep)) as steps:
+    with ctx.run_udf_iter(frames(ctx), PerFrame(action or touch_and_sleep)) as steps:
         closer = threading.Thread(target=lambda: (eventually(file.exists), steps.close()))
         closer.start()
         with pytest.raises(UDFRunCancelled):

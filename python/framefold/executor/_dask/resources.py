@@ -19,7 +19,7 @@ from distributed import Client, Future
 
 from framefold.executor._dask.memory import BufferPool, SharedBuffer
 from framefold.executor._dask.work import FirstBatch
-from framefold.executor._dask.workers import LATE, Batch, WorkerState
+from framefold.executor._dask.workers import LATE, PREFIX, Batch, WorkerState
 from framefold.executor._tasks import ATTEMPTS
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
@@ -170,7 +170,7 @@ class RunResources:
             self._client.submit(bool, key=key, pure=False).release()
 
     def _key(self, kind: str) -> str:
-        return f"framefold_{kind}-{self._number}-{next(_numbers)}"
+        return f"{PREFIX}{kind}-{self._number}-{next(_numbers)}"
 
 
 class Transfers:

@@ -24,6 +24,8 @@ from framefold.executor._tasks import Tasks
 if TYPE_CHECKING:
     from framefold.executor._dask.cluster import LocalCluster
 
+#: What keys of tasks and data of runs begin with.
+PREFIX = "framefold_"
 #: How long user code may take to stop when a run is ended early, in seconds.
 PATIENCE = 1.0
 #: How long something that a run waits for may take before another worker gets it, too, in seconds.
@@ -331,8 +333,16 @@ async def _replace(client: Client, address: str, own: LocalCluster | None) -> No
     if own is not None:
         own.replace(address)
         return
+    held = await client.has_what([address])
+    if not all(_is_of_runs(key) for keys in held.values() for key in keys):
+        return  # others would lose what it holds, for good if that is no task's result
     with suppress(ValueError):  # it has no nanny
         await client.restart_workers([address], timeout=PATIENCE, raise_for_error=False)
+
+
+def _is_of_runs(key: Any) -> bool:
+    """Whether that is data of a run, or a result of one of its tasks."""
+    return isinstance(key, str) and key.startswith(PREFIX)
 
 
 async def busy_with(
