@@ -174,6 +174,28 @@ def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path, monkeypatc
     ctx.export_dataset(in_folder, tmp_path / "out.npy", format="npy")
 
 
+@pytest.mark.parametrize(
+    "name", ["tileshape", "target_size", "min_num_partitions", "scan_size", "dest_dtype"]
+)
+def test_options_that_load_drops_or_renames_are_refused(name):
+    """A format would get its own default, whatever is given."""
+
+    class Dropped:
+        name, extensions = "dropped", ()
+
+        @staticmethod
+        def open(path, **options):
+            raise AssertionError
+
+    parameters = [
+        inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=1),
+    ]
+    Dropped.open.__signature__ = inspect.Signature(parameters)
+    with pytest.raises(InvalidArgumentError, match=f"takes {name}, which framefold sees to"):
+        ff.register_format(Dropped)
+
+
 def test_frames_that_a_reader_leaves_out_are_no_zeros(path):
     """As where a file ends early, which `readinto` tells by what it returns alone."""
 

@@ -20,7 +20,7 @@ from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._calibration import FACTS, TURNS
 from framefold.io.dataset._factory import class_from
-from framefold.io.dataset._file import FileDataSet
+from framefold.io.dataset._file import FORMER, NO_EFFECT, REFUSED, FileDataSet
 from framefold.io.dataset._table import format_added, format_rows
 from framefold.io.dataset.base import _open_again
 
@@ -33,8 +33,11 @@ OF_ALL = {
     "nav_shape": ("shape", "The scan shape, where it is not that of the source"),
     "sync_offset": ("integer", "Scan position p shows frame p + N"),
 }
-#: What `load` and the engine take themselves.
-OF_LOAD = ("filetype", "files", "nav_shape", "sync_offset", "num_partitions", *FACTS, *TURNS)
+#: What `load` and the engine take themselves, and what `load` drops or calls by another name.
+OF_LOAD = (
+    *("filetype", "files", "nav_shape", "sync_offset", "num_partitions", *FACTS, *TURNS),
+    *(*NO_EFFECT, *FORMER, *REFUSED),
+)
 
 #: The kind of an option by the type of its annotation.
 KINDS = {
