@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from test_own_formats import MAGIC, SHAPE, FedSource
 
 import framefold as ff
@@ -172,6 +173,31 @@ def test_the_file_that_was_opened_is_one_that_is_read(tmp_path, path, monkeypatc
     in_folder = opened([path], at=tmp_path)
     assert (in_folder.paths, opened([], at=tmp_path).paths) == ([path], [tmp_path])
     ctx.export_dataset(in_folder, tmp_path / "out.npy", format="npy")
+
+
+def test_names_in_annotations_need_not_be_known_to_workers(path):
+    """Those of a class that is sent to them, as those of scripts are: no code uses such a name."""
+
+    class Annotated:
+        name, extensions = "annotated", ()
+
+        @staticmethod
+        def open(path: Path, skip_frames: int = 0) -> FedSource:
+            return FedSource(path, skip_frames)
+
+    ff.register_format(Annotated)
+    path.write_bytes(MAGIC + np.ones(SHAPE, ">u2").tobytes())
+    with shared("processes", cpus=2) as ctx:
+        dataset = ctx.load("annotated", path, skip_frames=2)
+        assert ctx.run_udf(dataset, First())["first"].data.tolist() == [1.0] * 40
+
+
+class First(ff.UDF):
+    def get_result_buffers(self):
+        return {"first": self.buffer("nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.first[:] = frame[0, 0]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ KINDS = {
 
 _lock = RLock()
 #: The class of a format by its name, and that of its data sets.
-_own: dict[str, tuple[type, type[FileDataSet]]] = {}
+_own: dict[str, tuple[type, type[_OwnDataSet]]] = {}
 #: The formats whose classes pickles of data sets brought along, and nothing else registered.
 _from_pickles: set[str] = set()
 
@@ -130,31 +130,36 @@ def register_format(cls: Class) -> Class:
             f"the format {name!r} has extensions={extensions!r}; a tuple was expected, such as "
             f"('abc',), or ()"
         )
-    title = str(getattr(cls, "title", name))
     with _lock:
         rows = {row: each for row, each in format_rows().items() if row != name}
-        options = _options(cls, name, rows)
-        _engine.register_format(
-            name,
-            title,
-            [str(extension) for extension in extensions],
-            options,
-            _Detect(cls),
-            _Open(cls),
-        )
-        format_added()
-        made = class_from(
-            format_rows()[name],
-            f"{cls.__name__}DataSet",
-            cls.__module__,
-            "path",
-            f"Data sets of {title} files, which :class:`{cls.__name__}` reads.",
-            _OwnDataSet,
-            _format=cls,
-        )
-        _own[name] = (cls, made)
-        _from_pickles.discard(name)
+        _add(cls, _options(cls, name, rows))
     return cls
+
+
+def _add(cls: Any, options: list[tuple[Any, ...]]) -> None:
+    """Add the format of a class that was looked at, with these options."""
+    name, title = cls.name, str(getattr(cls, "title", cls.name))
+    _engine.register_format(
+        name,
+        title,
+        [str(extension) for extension in cls.extensions],
+        options,
+        _Detect(cls),
+        _Open(cls),
+    )
+    format_added()
+    made = class_from(
+        format_rows()[name],
+        f"{cls.__name__}DataSet",
+        cls.__module__,
+        "path",
+        f"Data sets of {title} files, which :class:`{cls.__name__}` reads.",
+        _OwnDataSet,
+        _format=cls,
+        _options=options,
+    )
+    _own[name] = (cls, made)
+    _from_pickles.discard(name)
 
 
 def class_of_own(filetype: str) -> type[FileDataSet] | None:
@@ -167,26 +172,37 @@ class _OwnDataSet(FileDataSet):
     """Base of the classes of data sets that Python classes read."""
 
     _format: ClassVar[type]
+    #: What annotations say of them: names in these may mean nothing where the class is sent to.
+    _options: ClassVar[list[tuple[Any, ...]]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles hold the class of the format, and the path."""
-        return _open_own_again, (self._format, self._opened_with, self._engine.stamps)
+        """Pickles hold the class of the format with its options, and the path."""
+        how = (self._format, self._opened_with, self._engine.stamps, self._options)
+        return _open_own_again, how
 
 
-def _open_own_again(cls: type, how: tuple[str, str, dict[str, Any]], stamps: bytes) -> FileDataSet:
+def _open_own_again(
+    cls: type,
+    how: tuple[str, str, dict[str, Any]],
+    stamps: bytes,
+    options: list[tuple[Any, ...]] | None = None,
+) -> FileDataSet:
     filetype: str = cls.name  # type: ignore[attr-defined]
     with _lock:
         known = _own.get(filetype)
         is_registered_here = known is not None and filetype not in _from_pickles
         if known is None or known[0] is not cls:
-            register_format(cls)
+            if options is None:  # pickled by an earlier version
+                register_format(cls)
+            else:
+                _add(cls, options)
             _from_pickles.add(filetype)
         try:
             dataset = _open_again(_own[filetype][1], (filetype, *how[1:]), stamps)
         finally:
             if known is not None and is_registered_here and known[0] is not cls:
                 # It replaced that of the data set, or is of a module of another version.
-                register_format(known[0])
+                _add(known[0], known[1]._options)
                 _own[filetype] = known
     assert isinstance(dataset, FileDataSet)
     return dataset
