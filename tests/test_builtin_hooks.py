@@ -186,6 +186,34 @@ def test_results_of_the_base_class_have_what_was_measured(ctx, dataset):
     np.testing.assert_allclose(found["raw_shifts"].data, -plain["raw_shifts"].data, atol=1e-5)
 
 
+@pytest.mark.parametrize("nav", [(20,), NAV, (2, 5, 2), (20, 1)])
+@pytest.mark.parametrize("with_roi", [False, True])
+def test_results_of_the_base_class_have_a_row_for_each_position(ctx, nav, with_roi):
+    class Centred(CoMUDF):
+        """The field without its mean, and how far it is from what was measured."""
+
+        def get_result_buffers(self):
+            off = self.buffer("nav", extra_shape=(2,), dtype="float64", use="result_only")
+            return {**super().get_result_buffers(), "off": off}
+
+        def get_results(self):
+            results = super().get_results()
+            results["off"] = results["raw_shifts"] - results["field"]
+            results["field"] -= results["field"].mean(axis=0)
+            results["field_y"] *= results["raw_com"][:, 0]
+            return results
+
+    data = DATA.reshape((*nav, *SIG))
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+    roi = ROI.reshape(nav) if with_roi else None
+    plain, found = (ctx.run_udf(dataset, udf, roi=roi) for udf in (CoMUDF(), Centred()))
+    field = plain["field"].raw_data
+    np.testing.assert_allclose(found["off"].raw_data, np.zeros_like(field), atol=2e-5)
+    np.testing.assert_allclose(found["field"].raw_data, field - field.mean(axis=0), atol=2e-5)
+    scaled = plain["field_y"].raw_data * plain["raw_com"].raw_data[:, 0]
+    np.testing.assert_allclose(found["field_y"].raw_data, scaled, atol=1e-4)
+
+
 def test_hooks_that_do_not_call_the_base_class(ctx, dataset):
     class Own(CoMUDF):
         def preprocess(self):

@@ -19,6 +19,7 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.masks._disks import in_disk
 from framefold.udf._blank import tell_of_blank
 from framefold.udf._com_numbers import check_numbers
+from framefold.udf._positions import selected, where_known
 from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf._vector_field import (
     GuessResult,
@@ -498,31 +499,16 @@ class CoMUDF(UDF):
             self.apply_mean_regression(background, field, known)
         more = self.get_field_results(field_y=field[..., 0], field_x=field[..., 1])
         # A frame without a centre of its own has derivatives from its neighbours: not wanted.
-        more = {name: self._where_known(values, known) for name, values in more.items()}
+        more = {name: where_known(values, known, roi) for name, values in more.items()}
         return {
             "raw_shifts": shifts,
             "raw_com": raw_com,
-            "field": self._selected(field),
-            "field_y": self._selected(field[..., 0]),
-            "field_x": self._selected(field[..., 1]),
+            "field": selected(field, len(nav), roi),
+            "field_y": selected(field[..., 0], len(nav), roi),
+            "field_x": selected(field[..., 1], len(nav), roi),
             "regression": background,
             **more,
         }
-
-    def _selected(self, over_scan: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A copy of what there is for the selected positions."""
-        # Without a ROI, not by a mask: that takes five times as long.
-        return over_scan.copy() if self.meta.roi is None else over_scan[self.meta.roi]
-
-    def _where_known(self, values: Any, known: npt.NDArray[np.bool_]) -> Any:
-        """The values of selected positions; not a number where there is no centre."""
-        values = np.asarray(values)
-        if values.shape[: known.ndim] != known.shape:
-            return values  # a class may give something else than one value for each position
-        if not known.all() and values.dtype.kind in "fc":
-            values = values.copy()
-            values[~known] = np.nan
-        return self._selected(values)
 
     def _centres(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Shifts and centres of selected frames; not a number for those that are not merged."""
