@@ -192,6 +192,40 @@ def test_names_in_annotations_need_not_be_known_to_workers(path):
         assert ctx.run_udf(dataset, First())["first"].data.tolist() == [1.0] * 40
 
 
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_another_current_folder_is_of_no_account(tmp_path, monkeypatch, executor):
+    """Of readers that open files when they read, as that of the guide does."""
+
+    class Lazy:
+        def __init__(self, path, gain):
+            self.path, self.gain = path, gain
+            self.shape, self.sig, self.dtype = (6,), (3, 4), "u2"
+
+        def read(self, frames, out):
+            pixels = np.memmap(self.path, "u2", "r").reshape(-1, *self.sig)
+            np.multiply(pixels[np.array(frames)], np.load(self.gain), out=out)
+
+    class Folders:
+        name, extensions = "folders", ()
+
+        @staticmethod
+        def open(path: Path, gain: Path = Path("gain.npy")):
+            return Lazy(path, gain)
+
+    ff.register_format(Folders)
+    for folder, value in {"a": 2, "b": 30}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "scan.bin").write_bytes(np.full((6, 3, 4), value, "u2").tobytes())
+        for name in ("gain.npy", "other.npy"):
+            np.save(tmp_path / folder / name, np.uint16(value))
+    with shared(executor, **({} if executor == "inline" else {"cpus": 2})) as ctx:
+        for options in ({}, {"gain": "other.npy"}):
+            monkeypatch.chdir(tmp_path / "a")
+            dataset = ctx.load("folders", "scan.bin", **options)
+            monkeypatch.chdir(tmp_path / "b")
+            assert ctx.run_udf(dataset, First())["first"].data.tolist() == [4.0] * 6
+
+
 class First(ff.UDF):
     def get_result_buffers(self):
         return {"first": self.buffer("nav", dtype="float64")}

@@ -20,7 +20,13 @@ from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._calibration import FACTS, TURNS
 from framefold.io.dataset._factory import class_from
-from framefold.io.dataset._file import FORMER, NO_EFFECT, REFUSED, FileDataSet
+from framefold.io.dataset._file import (
+    FORMER,
+    NO_EFFECT,
+    REFUSED,
+    FileDataSet,
+    _default_paths,
+)
 from framefold.io.dataset._table import format_added, format_rows
 from framefold.io.dataset.base import _open_again
 
@@ -244,6 +250,10 @@ class _Open:
 
     def __call__(self, path: Path, options: dict[str, Any]) -> tuple[Any, ...]:
         name = self._cls.name
+        # So that it finds what it reads later from another current folder. Names of no file stay.
+        path = Path(abspath(path)) if path.exists() else path
+        defaults = _default_paths(format_rows()[name], options)
+        options |= {option: Path(default) for option, default in defaults.items()}
         source = self._cls.open(path, **options)
         missing = [each for each in ("shape", "sig", "dtype", "read") if not hasattr(source, each)]
         if missing:
