@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -254,6 +256,40 @@ def test_options_that_load_drops_or_renames_are_refused(name):
     Dropped.open.__signature__ = inspect.Signature(parameters)
     with pytest.raises(InvalidArgumentError, match=f"takes {name}, which framefold sees to"):
         ff.register_format(Dropped)
+
+
+def test_packages_that_were_stopped_are_asked_again(tmp_path, path):
+    """Ctrl-C while a package is imported, and one that ends the program."""
+    bodies = {
+        "stopped": "import sys\nif not hasattr(sys, 'was'):\n    sys.was = 1\n"
+        "    raise KeyboardInterrupt",
+        "ends": "raise SystemExit(3)",
+        "zfed": f"import sys\nsys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+        "from test_own_formats import Fed as Format",
+    }
+    for name, body in bodies.items():
+        (tmp_path / f"{name}.py").write_text(body)
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[framefold.formats]\n{name} = {name}:Format\n")
+    code = f"""
+import sys, warnings
+sys.path[:0] = [{str(tmp_path)!r}]
+import framefold as ff
+ctx = ff.Context.make_with("inline")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    try:
+        ctx.open({str(path)!r})
+    except KeyboardInterrupt:
+        print(ctx.open({str(path)!r}).format)
+print(*sorted({{str(each.message) for each in caught}}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout.startswith("fed\n"), done.stderr
+    assert "'ends' of the package ends is not there: SystemExit: 3" in done.stdout
+    assert "'stopped' of the package stopped is not there: AttributeError" in done.stdout
 
 
 def test_frames_that_a_reader_leaves_out_are_no_zeros(path):

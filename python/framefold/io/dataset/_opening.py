@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from inspect import Parameter, signature
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError
@@ -19,6 +19,9 @@ from framefold.io.dataset._file import CLASSES, FileDataSet, open_files
 from framefold.io.dataset._table import FormatRow, format_rows
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["known_formats", "load_as", "of_format"]
 
@@ -114,19 +117,30 @@ def _load_packages() -> None:
     with _lock:
         if _loaded:
             return
+        # A package that is imported may open files itself.
         _loaded = True
-        for entry in formats_of_packages():
-            from framefold.io.dataset._own import register_format
+        try:
+            for entry in formats_of_packages():
+                _load(entry)
+        except (
+            BaseException
+        ):  # Ctrl-C, or a warning that is an error: the next time, all are asked again
+            _loaded = False
+            raise
 
-            try:
-                register_format(entry.load())
-            except Exception as error:  # whatever the package does must not keep files closed
-                package = entry.dist.name if entry.dist is not None else entry.value
-                tell(
-                    f"the format {entry.name!r} of the package {package} is not there: "
-                    f"{type(error).__name__}: {error}",
-                    RuntimeWarning,
-                )
+
+def _load(entry: EntryPoint) -> None:
+    from framefold.io.dataset._own import register_format
+
+    try:
+        register_format(entry.load())
+    except (Exception, SystemExit) as error:  # whatever the package does must not keep files closed
+        package = entry.dist.name if entry.dist is not None else entry.value
+        tell(
+            f"the format {entry.name!r} of the package {package} is not there: "
+            f"{type(error).__name__}: {error}",
+            RuntimeWarning,
+        )
 
 
 def _named(filetype: str, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
