@@ -214,6 +214,28 @@ def test_results_of_the_base_class_have_a_row_for_each_position(ctx, nav, with_r
     np.testing.assert_allclose(found["field_y"].raw_data, scaled, atol=1e-4)
 
 
+@pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
+@pytest.mark.parametrize("how", ["with_mask", "numpy.ma"])
+def test_masks_of_results_of_the_field_are_kept(ctx, roi, how):
+    class Large(CoMUDF):
+        def get_field_results(self, field_y, field_x):
+            results = super().get_field_results(field_y, field_x)
+            with np.errstate(invalid="ignore"):
+                large = results["magnitude"] > 0.7
+            if how == "with_mask":
+                masked = self.with_mask(results["magnitude"], large)
+            else:
+                masked = np.ma.masked_array(results["magnitude"], ~large)
+            return {**results, "magnitude": masked}
+
+    dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
+    plain = ctx.run_udf(dataset, CoMUDF(), roi=roi)["magnitude"].raw_data
+    found = ctx.run_udf(dataset, Large(), roi=roi)["magnitude"].raw_masked_data
+    assert 0 < np.count_nonzero(plain > 0.7) < plain.size
+    assert np.array_equal(np.ma.getmaskarray(found), ~(plain > 0.7))
+    np.testing.assert_allclose(found.data, plain, atol=2e-5)
+
+
 def test_hooks_that_do_not_call_the_base_class(ctx, dataset):
     class Own(CoMUDF):
         def preprocess(self):

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._masked import as_masked, has_masked
+from framefold.common.buffers import ArrayWithMask
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -31,10 +34,16 @@ def where_known(values: Any, known: Mask, roi: Mask | None) -> Any:
     Parameters
     ----------
     values
-        What ``get_field_results`` of a class gives.
+        What ``get_field_results`` of a class gives, perhaps with a mask.
     known
         For each position of the scan whether there is a centre.
     """
+    if isinstance(values, ArrayWithMask):
+        mask = where_known(values.mask, known, roi)
+        return ArrayWithMask(where_known(values.arr, known, roi), mask)
+    if has_masked(values):
+        masked = as_masked(values)
+        return where_known(ArrayWithMask(masked.data, ~np.ma.getmaskarray(masked)), known, roi)
     values = np.asarray(values)
     if values.shape[: known.ndim] != known.shape:
         return values  # a class may give something else than one value for each position

@@ -411,7 +411,8 @@ class CoMUDF(UDF):
         Returns
         -------
         dict
-            Name of a declared result buffer to values, in the shape of the scan.
+            Name of a declared result buffer to values, in the shape of the scan. As in
+            ``get_results``, they may have a mask.
         """
         nav = field_y.shape
         if len(nav) != 2 or min(nav) < 2:
