@@ -494,6 +494,14 @@ def test_sums_of_sparse_frames_that_fit_in_the_end(ctx):
     assert found.tolist() == [[2, 2, 2], [0, 0, 0]]
 
 
+def test_sums_of_frames_of_half_precision_in_python(ctx):
+    frames = np.full((2, 40, 50), 50, dtype="float16")
+    frames[1, 0, 0] = 51
+    dataset = ctx.load("memory", data=frames, sig_dims=2, tileshape=(2, 20, 50))
+    found = ctx.run_udf(dataset, in_python(ff.SumSigUDF)())["intensity"].data
+    assert found.tolist() == [100_000, 100_001]
+
+
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool"])
 def test_logarithms_of_integers_in_python(ctx, form, dtype):

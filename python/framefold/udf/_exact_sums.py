@@ -113,7 +113,12 @@ def sums_fit(tile: Any, axis: int) -> bool:
 
 
 def sums(tile: Any, axis: int) -> Any:
-    """Sums along an axis, by the library of the array; in float64 where integers may not fit."""
+    """Sums along an axis, by the library of the array.
+
+    They are in float64 where integers may not fit, and of half precision in float32.
+    """
+    if tile.dtype == np.float16:
+        tile = tile.astype(np.float32)
     return np.sum(tile if sums_fit(tile, axis) else tile.astype(np.float64), axis=axis)
 
 
