@@ -46,6 +46,17 @@ def test_files_may_be_called_as_modules_are(run, tmp_path):
     assert known == {name: sys.modules.get(name) for name in known}
 
 
+def test_files_may_import_modules_beside_them(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/own_factor.py").write_text("factor = 3\n")
+    (tmp_path / "beside/signal.py").write_text("raise AssertionError\n")
+    code = "import signal\nfrom own_factor import factor\nf = lambda frame: factor * frame.sum()\n"
+    (tmp_path / "beside/uses.py").write_text(code)
+    assert _own_commands.run(["run", "beside/uses.py:f", "a.npy", "-f", "-o", "out.npy"]) == 0
+    np.testing.assert_array_equal(np.load("out.npy"), 3 * DATA.sum(axis=(2, 3)))
+
+
 def test_what_names_a_function_is_told_from_files_and_values():
     for line in (
         "run mine:F a.mib",

@@ -25,6 +25,8 @@ def found(name: str) -> Any:
                 raise InvalidArgumentError(f"there is no file '{place}'")
             module = module_from_spec(spec)
             sys.modules[spec.name] = module
+            # Modules beside it are found, too, unless others of their names are.
+            sys.path.append(str(Path(place).resolve().parent))
             spec.loader.exec_module(module)
         elif not place or place.startswith("."):
             raise InvalidArgumentError(
