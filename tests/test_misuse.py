@@ -81,6 +81,16 @@ def test_unusable_roi(ctx, dataset, roi, message):
         (declares(lambda self: {"x": self.buffer(kind=np.array(["nav", "sig"]))}), "'x' with kind"),
         (declares(lambda self: {"x": self.buffer("nav", where=np.zeros(2))}), "'x' with where="),
         (declares(lambda self: {"x": self.buffer(kind="nav", use=7)}), "use=7"),
+        (
+            declares(lambda self: {"x": self.buffer("nav", dtype=("f4", (3,)))}),
+            "'x' with dtype=.*say its axes by extra_shape",
+        ),
+        (declares(lambda self: {"x": self.buffer("nav", dtype=str)}), "dtype=<U0, texts without"),
+        (declares(lambda self: {"x": self.buffer("sig", dtype="S")}), "as in dtype='U20'"),
+        (
+            declares(lambda self: {"x": self.buffer("nav", dtype=[("n", int), ("text", str)])}),
+            "texts without a length, of which one letter or none is kept",
+        ),
         (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
         (declares(lambda self: [1]), "returned list, expected a dict"),
         (

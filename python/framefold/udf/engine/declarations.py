@@ -147,6 +147,11 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
     elif decl.vector and decl.extra_shape[-1:] != (2,):
         wrong = f"vector=True and extra_shape={decl.extra_shape}; vectors have 2 components, (2,)"
+    elif decl.dtype.subdtype is not None:
+        wrong = f"dtype={decl.dtype}, an array in each element; say its axes by extra_shape"
+    elif decl.use != "result_only" and _lacks_length(decl.dtype):
+        wrong = f"dtype={decl.dtype}, texts without a length, of which one letter or none is kept"
+        wrong += "; say how long they can be, as in dtype='U20'"
     elif not isinstance(decl.unit, str):
         wrong = f"unit={decl.unit!r}; use a text, such as 'mrad'"
     if wrong is not None:
@@ -168,6 +173,13 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
             vector=decl.vector,
         )
     return decl
+
+
+def _lacks_length(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy allocates it for texts of a length that was not said."""
+    if dtype.names is None:
+        return dtype.kind in "SU" and dtype.itemsize == 0
+    return any(_lacks_length(dtype[name]) for name in dtype.names)
 
 
 #: What has to do its work when it is called.
