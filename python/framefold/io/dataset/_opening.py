@@ -43,7 +43,9 @@ def _load_as(
         return filetype(*args, **options)
     if not isinstance(filetype, str):
         raise InvalidArgumentError(
-            f"the file type is {filetype!r}; use a name such as 'hdf5', or 'auto'"
+            f"the format is of type {type(filetype).__name__}; its name comes first, such as "
+            f"load('hdf5', path), 'auto' where it is to be found out, and load('memory', data=…) "
+            f"for an array"
         )
     given_type, filetype = filetype, filetype.lower()
     if filetype == "memory":
