@@ -17,6 +17,7 @@ from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgum
 from framefold.io import dataset as data_sets
 from framefold.io.dataset._file import CLASSES, FileDataSet
 from framefold.io.dataset._opening import of_format
+from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.dm import DMDataSet, StackedDMDataSet
 from framefold.io.dataset.dm_single import SingleDMDataSet
 from framefold.io.dataset.npy import NPYDataSet
@@ -227,3 +228,18 @@ def test_classes_turn_and_calibrate_as_load_does(tmp_path):
         copy = pickle.loads(pickle.dumps(made))
         assert copy.axes == loaded.axes
         np.testing.assert_array_equal(copy[3, 4], loaded[3, 4])
+
+
+@pytest.mark.parametrize("calls", ["nothing", "base", "base with a path"])
+def test_classes_that_read_frames_as_in_the_reference_are_told_what_to_do(ctx, calls):
+    class Mine(DataSet):
+        def __init__(self, path):
+            if calls != "nothing":
+                super().__init__(*([path] if "path" in calls else []))
+            self.path = path
+
+        def get_partitions(self):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"Mine has no frames: .* framefold\.register_format"):
+        ctx.load(Mine, "scan.bin")

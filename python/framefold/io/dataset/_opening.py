@@ -40,7 +40,10 @@ def _load_as(
     filetype: str | type[DataSet], args: tuple[Any, ...], options: dict[str, Any]
 ) -> DataSet:
     if isinstance(filetype, type) and issubclass(filetype, DataSet):
-        return filetype(*args, **options)
+        dataset = filetype(*args, **options)
+        if "_engine" not in vars(dataset):
+            raise filetype._without_frames()
+        return dataset
     if not isinstance(filetype, str):
         raise InvalidArgumentError(
             f"the format is of type {type(filetype).__name__}; its name comes first, such as "

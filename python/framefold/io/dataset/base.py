@@ -25,6 +25,7 @@ from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import NUMPY, SCIPY_CSR
 from framefold.exceptions import (
+    ArgumentTypeError,
     BadFileError,
     FileChangedError,
     FramefoldError,
@@ -92,8 +93,19 @@ class DataSet:
     #: Whether a run has said that corrections of the file are not applied.
     _named_unused_corrections = False
 
-    def __init__(self, engine: _engine.Dataset) -> None:
+    def __init__(self, engine: _engine.Dataset | None = None) -> None:
+        if not isinstance(engine, _engine.Dataset):
+            raise self._without_frames()
         self._set_engine(engine)
+
+    @classmethod
+    def _without_frames(cls) -> ArgumentTypeError:
+        """For classes that read frames as those of the reference do."""
+        return ArgumentTypeError(
+            f"{cls.__name__} has no frames: methods such as get_partitions are not called; derive "
+            f"it from the class of a format, such as framefold.io.dataset.npy.NPYDataSet, or read "
+            f"frames by a format of your own: framefold.register_format"
+        )
 
     def _set_engine(self, engine: _engine.Dataset) -> None:
         self._engine = engine
