@@ -305,6 +305,24 @@ def test_streams_that_are_closed(run, tmp_path):
     assert np.array_equal(np.load("out.npy"), DATA.sum(axis=(2, 3)))
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_standard_output_that_cannot_be_written(run, tmp_path):
+    (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
+    for command in ("run", "check"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "framefold", command, f"{name}:total", "a.npy"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert done.returncode == 5
+        assert done.stderr.startswith("framefold: could not write to standard output: ")
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
 def test_ctrl_c_while_modules_are_imported():
     """It ends the command without a word: a traceback of NumPy's import says nothing to anyone."""

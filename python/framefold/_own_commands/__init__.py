@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from framefold._own_commands.ending import OutputClosedError, code_of, ends_well, report
 from framefold._own_commands.names import function_among
 from framefold._own_commands.options import Parser
+from framefold.exceptions import FileAccessError
 
 __all__ = ["run", "wants"]
 
@@ -39,6 +40,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
+    except FileAccessError as error:
+        return report(error)
 
 
 def _done(work: Callable[[Namespace], int], given: Namespace) -> int:

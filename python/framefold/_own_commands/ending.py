@@ -83,6 +83,8 @@ def say(text: str) -> None:
     ------
     OutputClosedError
         If there is no reader.
+    FileAccessError
+        If it cannot be written, as on a full disk.
     """
     with _closed_quietly():
         # Names of files that are not UTF-8, as the engine writes them.
@@ -97,6 +99,8 @@ def ends_well() -> Iterator[None]:
     ------
     OutputClosedError
         If there is no reader.
+    FileAccessError
+        If it cannot be written, as on a full disk.
     """
     with _signals():
         try:
@@ -110,10 +114,12 @@ def ends_well() -> Iterator[None]:
 def _closed_quietly() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
+    except OSError as error:
         # So that the interpreter has nothing to write when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputClosedError from None
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosedError from None
+        raise FileAccessError(f"could not write to standard output: {error}") from None
 
 
 @contextmanager
