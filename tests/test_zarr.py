@@ -574,3 +574,16 @@ def test_a_real_archive():
     )
     for index, value in reading["probes"]:
         assert frames.reshape(reading["shape"])[tuple(index)] == value
+
+
+def test_chunks_are_those_of_the_array_that_was_opened(tmp_path, monkeypatch):
+    """In whatever folder the program goes on: there may be an array of that name."""
+    ctx = ff.Context.make_with("inline")
+    for value, folder in enumerate("ab"):
+        (tmp_path / folder).mkdir()
+        data = np.full((2, 3, 4, 5), value + 1, np.uint8)
+        ctx.export_dataset(ctx.load("memory", data=data), tmp_path / folder / "scan.zarr")
+    monkeypatch.chdir(tmp_path / "a")
+    dataset = ctx.open("scan.zarr")
+    monkeypatch.chdir(tmp_path / "b")
+    assert np.all(np.asarray(dataset) == 1)

@@ -326,7 +326,8 @@ pub(crate) fn note_chunks(path: &Path) {
     });
 }
 
-fn absolute(path: &Path) -> PathBuf {
+/// A path that stays the same in another current folder.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 

@@ -20,7 +20,7 @@ mod store;
 use crate::access::Storage;
 use crate::access::archive::{Archive, MAGIC};
 use crate::access::enclosure::Enclosure;
-use crate::access::storage::note_chunks;
+use crate::access::storage::{absolute, note_chunks};
 use crate::format::{Format, Prefix, Verdict};
 use crate::headers::axes::{check_sig_shape, sig_axes};
 use crate::headers::chosen::{self, Named};
@@ -197,8 +197,10 @@ fn root(path: &Path, anywhere: bool) -> Result<(&Path, Place)> {
     if path.is_dir() || describes {
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let around = Enclosure::new(folder, anywhere)?;
-        return Ok((folder, Place::Folder(folder.to_path_buf(), around)));
+        // Chunks are opened by name while the array is read: the current folder may be another one then.
+        let there = absolute(folder);
+        let around = Enclosure::new(&there, anywhere)?;
+        return Ok((folder, Place::Folder(there, around)));
     }
     let archive = Archive::open(Storage::open(path, Backend::Mmap)?)?;
     Ok((path, Place::Archive(Arc::new(archive), String::new())))

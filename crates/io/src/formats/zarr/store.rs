@@ -60,10 +60,7 @@ impl Folder {
         let (mut description, mut opened_ns) = (None, None);
         if let Place::Folder(folder, _) = place {
             let path = folder.join(meta.file_name());
-            description = std::fs::metadata(&path).ok().map(|about| {
-                let path = std::path::absolute(&path).unwrap_or(path);
-                (path, of_meta(&about))
-            });
+            description = std::fs::metadata(&path).ok().map(|about| (path, of_meta(&about)));
             opened_ns = has_our_clock(folder).then(seen);
         }
         Folder { place: place.clone(), meta, sharding, grid, longest, description, opened_ns }
