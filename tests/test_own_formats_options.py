@@ -258,6 +258,60 @@ def test_options_that_load_drops_or_renames_are_refused(name):
         ff.register_format(Dropped)
 
 
+@pytest.mark.parametrize(
+    "raised", [KeyboardInterrupt, SystemExit, type("Own", (BaseException,), {})]
+)
+@pytest.mark.parametrize("options", [{}, {"level": 1}], ids=["alone", "with an option"])
+def test_what_ends_the_program_in_detect_is_raised(path, raised, options):
+    """As Ctrl-C is; an option of which formats take different things has them asked before."""
+
+    def detect(path, head):
+        raise raised
+
+    class Stops:
+        name, extensions = "stops", ("fed",)
+
+        @staticmethod
+        def open(path, level: int = 0):
+            raise AssertionError
+
+    class Other(Stops):
+        name, extensions = "stops_not", ()
+
+        @staticmethod
+        def open(path, level: str = "a"):
+            raise AssertionError
+
+    ff.register_format(Stops)
+    ff.register_format(Other)
+    Stops.detect = staticmethod(detect)
+    try:
+        with pytest.raises(raised) as caught:
+            ff.Context.make_with("inline").open(path, **options)
+    finally:
+        del Stops.detect
+    assert f"detect of the format 'stops' on '{path}'" in "".join(caught.value.__notes__)
+
+
+def test_warnings_about_detect_may_be_errors(path):
+    class Fails:
+        name, extensions = "fails", ("fed",)
+        open = staticmethod(lambda path: None)
+
+        @staticmethod
+        def detect(path, head):
+            raise ValueError("what is this")
+
+    ff.register_format(Fails)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeWarning, match=r"'fails' could not say .* what is this"):
+                ff.Context.make_with("inline").open(path)
+    finally:
+        del Fails.detect
+
+
 def test_packages_that_were_stopped_are_asked_again(tmp_path, path):
     """Ctrl-C while a package is imported, and one that ends the program."""
     bodies = {

@@ -65,6 +65,7 @@ fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
     let no_zarr = match (zarr::FORMAT.detect)(folder) {
         Verdict::Match(reason) => return Ok(Detection { format: &zarr::FORMAT, reason }),
         Verdict::No(reason) => reason,
+        Verdict::Failed(error) => return Err(error),
     };
     let mut found = Vec::new();
     for format in FORMATS.iter().filter(|format| IN_FOLDERS.contains(&format.name)) {
@@ -203,7 +204,10 @@ fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Re
 
 /// What a format says of a file, which may be one of another crate.
 fn looked_at(format: &'static Format, prefix: &Prefix<'_>) -> Result<Verdict> {
-    let verdict = guarded_call(FORMAT, || Ok((format.detect)(prefix)));
+    let verdict = guarded_call(FORMAT, || match (format.detect)(prefix) {
+        Verdict::Failed(error) => Err(error),
+        verdict => Ok(verdict),
+    });
     verdict.map_err(|error| error.with_path(prefix.path).with_format(format.name))
 }
 
@@ -228,6 +232,7 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
             // Of others, what the file begins with tells enough.
             Verdict::No(reason) if fits(&format) => reasons.push((format, reason)),
             Verdict::No(_) => {}
+            Verdict::Failed(error) => return Err(error),
         }
     }
     // An extension of plain pixels, too, promises nothing.

@@ -2,7 +2,7 @@
 //! a way to open. The table of all of them is in `formats`; what is here, the formats know.
 
 use crate::options::{OpenOptions, OptionSpec};
-use framefold_core::{Dataset, Result};
+use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
 /// One format: what the registry knows about it.
@@ -75,10 +75,12 @@ impl Prefix<'_> {
 }
 
 /// Whether a file is of some format, and why; reasons read on after "it is X: " or "not X: ".
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Verdict {
     /// It is.
     Match(String),
     /// It is not.
     No(String),
+    /// It cannot be said, and no other format is asked, such as after Ctrl-C: this is what opening ends with.
+    Failed(Error),
 }

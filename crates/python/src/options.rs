@@ -3,9 +3,9 @@
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::file_path::FilePath;
-use framefold::Result;
 use framefold::core::{ByteOrder, Error};
 use framefold::io::{self, Format, OpenOptions, OptionKind, OptionSpec, OptionValue};
+use framefold::{ErrorKind, Result};
 use framefold_python_macros::caught;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
@@ -75,8 +75,12 @@ fn specs(
         let first = given.get_item("files")?.and_then(|files| files.get_item(0).ok());
         let first = first.and_then(|file| file.extract::<PathBuf>().ok());
         let path = first.as_deref().unwrap_or(path);
-        // A file of no format is refused when it is opened.
-        found = detached(py, || io::detect(path)).ok().map(|detection| detection.format);
+        found = match detached(py, || io::detect(path)) {
+            Ok(detection) => Some(detection.format),
+            Err(error) if error.kind() == ErrorKind::UserCode => return Err(error).or_raise(py),
+            // A file of no format is refused when it is opened.
+            Err(_) => None,
+        };
     }
     let mut specs = vec![NUM_PARTITIONS];
     let own = found.map_or(&[][..], |format| format.options);

@@ -49,7 +49,7 @@ pub(crate) fn register_format(
     let options = options.into_iter().map(spec).collect::<Result<Vec<_>>>().or_raise(py)?;
     let options: &'static [OptionSpec] = options.leak();
     let extensions: Vec<&'static str> = extensions.into_iter().map(leaked).collect();
-    let detect = move |prefix: &Prefix<'_>| is_one(&detect, prefix);
+    let detect = move |prefix: &Prefix<'_>| is_one(&detect, name, prefix);
     let open = move |path: &Path, given: &OpenOptions| opened(&open, name, options, path, given);
     let format = Format {
         name,
@@ -86,7 +86,7 @@ fn spec((name, kind, choices, unit, default, takes_none, help): GivenOption) -> 
     Ok(spec)
 }
 
-fn is_one(detect: &Py<PyAny>, prefix: &Prefix<'_>) -> Verdict {
+fn is_one(detect: &Py<PyAny>, format: &str, prefix: &Prefix<'_>) -> Verdict {
     let reason = attached(|py| {
         let head = PyBytes::new(py, prefix.bytes);
         detect.bind(py).call1((FilePath::from(prefix.path), head))?.extract::<Option<String>>()
@@ -94,8 +94,11 @@ fn is_one(detect: &Py<PyAny>, prefix: &Prefix<'_>) -> Verdict {
     match reason {
         Ok(Some(reason)) => Verdict::Match(reason),
         Ok(None) => Verdict::No("its class says so".to_owned()),
-        // Exceptions became warnings before; this is what is left.
-        Err(exception) => Verdict::No(format!("its class could not be asked: {exception}")),
+        // Exceptions became warnings before; what is left ends the program, or is a warning that is an error.
+        Err(exception) => {
+            let doing = format!("detect of the format '{format}' on '{}'", prefix.path.display());
+            Verdict::Failed(from_python(exception, doing))
+        }
     }
 }
 
