@@ -312,6 +312,24 @@ def test_warnings_about_detect_may_be_errors(path):
         del Fails.detect
 
 
+def test_no_shape_of_frames_is_no_default(path):
+    given = []
+
+    class Shaped:
+        name, extensions = "shaped", ()
+
+        @staticmethod
+        def open(path, sig_shape: tuple[int, ...] | None = (9, 11)):
+            given.append(sig_shape)
+            return FedSource(path, 0)
+
+    ff.register_format(Shaped)
+    ctx = ff.Context.make_with("inline")
+    for options in ({}, {"sig_shape": None}, {"sig_shape": (3, 33)}):
+        copy.copy(ctx.load("shaped", path, **options))
+    assert given == [(9, 11), (9, 11), None, None, (3, 33), (3, 33)]
+
+
 def test_packages_that_were_stopped_are_asked_again(tmp_path, path):
     """Ctrl-C while a package is imported, and one that ends the program."""
     bodies = {

@@ -98,7 +98,12 @@ impl OpenOptions {
         let backend = (self.backend != Backend::default()).then(|| self.backend.name());
         match name {
             "nav_shape" => self.nav_shape.clone().map(OptionValue::Shape),
-            "sig_shape" => self.sig_shape.clone().map(OptionValue::Shape),
+            // `None`, where a format takes it, is no shape.
+            "sig_shape" => self
+                .sig_shape
+                .clone()
+                .map(OptionValue::Shape)
+                .or_else(|| self.own.get(name).cloned()),
             "sync_offset" => (self.sync_offset != 0 || self.fixed_sync)
                 .then_some(OptionValue::Integer(self.sync_offset)),
             "io_backend" => backend.map(|name| OptionValue::Text(name.to_owned())),
