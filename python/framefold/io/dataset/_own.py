@@ -164,6 +164,7 @@ def _add(cls: Any, options: list[tuple[Any, ...]]) -> None:
         _format=cls,
         _options=options,
     )
+    assert issubclass(made, _OwnDataSet)
     _own[name] = (cls, made)
     _from_pickles.discard(name)
 
