@@ -224,6 +224,7 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
         ("mine:total a.npy -p x=1", 2, "this is a function; bind"),
         ("mine:Brightest a.npy -p x=1", 2, "unexpected keyword argument 'x'"),
         ("mine:Brightest a.npy -p x", 2, "'x' is not NAME=VALUE"),
+        ("mine:Brightest a.npy -p least=1 -p least=2", 2, "parameter 'least' is given twice"),
         ("mine:Brightest a.npy -p 'least={[1]: 2}'", 2, "has no value: unhashable type: 'list'"),
         ("mine:Brightest a.npy --buffer x", 2, "no result buffer 'x'; there are position, value"),
         ("mine:total a.npy -o out.png", 2, "does not end in anything that results are saved as"),

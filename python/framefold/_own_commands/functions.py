@@ -96,6 +96,8 @@ def parameters_of(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()):
             raise InvalidArgumentError(f"the parameter '{text}' is not NAME=VALUE")
+        if name in found:
+            raise InvalidArgumentError(f"the parameter '{name}' is given twice")
         try:
             found[name] = literal_eval(value)
         except (ValueError, SyntaxError):
