@@ -43,10 +43,9 @@ from framefold.executor._wire import failures
 if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
 
-#: How often to look for workers that came or went, in seconds.
-POLL = 0.5
-#: How long the scheduler may take to answer, in seconds.
-ANSWER = 30.0
+#: How often to look for workers that came or went, and how long the scheduler may take to answer,
+#: in seconds.
+POLL, ANSWER = 0.5, 30.0
 #: How long the next partition to be merged may take before another worker gets it, too, if that is
 #: longer than :data:`LATE`: so many times as long as others; and so many seconds as long as none is
 #: done.
@@ -527,8 +526,8 @@ class Feed:
         """Send the partition to be merged next to another worker as well, if it is late.
 
         The worker that has it may be slow, busy with other runs, or out of reach. A result that is
-        on its way for long is given up: Dask may bring it together with that of a worker that is
-        out of reach. Where the network is slow, few are: each time after twice as long.
+        on its way for long is given up, as Dask may bring it together with that of a worker out of
+        reach; the same one computes it again if no other is idle. Each time after twice as long.
         """
         tasks, now, workers = self._tasks, self._clock, self._workers.values()
         waited_for = tasks.schedule.n_merged
@@ -538,7 +537,8 @@ class Feed:
         worker, batch = having[0]
         idle = [each for each in usable if each.takes_part and each is not worker]
         if is_done := batch.future.status == "finished":
-            idle = [each for each in idle if not each.has_to_do]
+            own = [worker] if worker.takes_part and len(workers) > 1 else []
+            idle = [each for each in idle + own if not each.has_to_do]
             batch.fetched_at = now if batch.fetched_at is None else batch.fetched_at
             due = batch.fetched_at + self._late
         else:
