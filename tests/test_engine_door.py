@@ -161,3 +161,39 @@ writer.join()
     command = [sys.executable, "-c", script, str(tmp_path / "a.tif")]
     subprocess.run(command, check=True, timeout=120)
     assert not list(tmp_path.iterdir())
+
+
+DROPPED = """
+import threading, time
+from framefold._engine import CompiledCode
+
+class Owner:
+    def __del__(self):
+        begun.set()
+        time.sleep(0.2)  # which lets other threads go on
+
+def code(owner=None):
+    return CompiledCode("mine", (1, 0, 0), False, False, [0] * 8, [], [], owner)
+
+def try_to(change):
+    begun.clear()
+    other = threading.Thread(target=lambda: (begun.wait(), change()))
+    other.start()
+    change()
+    other.join()
+
+begun = threading.Event()
+followed = code()
+followed.follow(code(Owner()), 5)
+try_to(lambda: followed.follow(code(), 2))
+followed.follow(code(Owner()), 5)
+try_to(lambda: followed.replace([]))
+print("done")
+"""
+
+
+def test_what_changed_code_refers_to_goes_while_other_threads_change_it():
+    ended = subprocess.run(
+        [sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout == "done\n", ended.stderr

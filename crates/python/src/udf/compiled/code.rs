@@ -70,15 +70,20 @@ impl CompiledCode {
         let mut versions = self.locked();
         let first = first.max(versions.begun);
         // What no frame was processed with is gone.
-        versions.changes.retain(|(known, _)| *known < first);
-        versions.changes.push((first, made));
+        let (mut kept, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut versions.changes).into_iter().partition(|each| each.0 < first);
+        kept.push((first, made));
+        versions.changes = kept;
+        drop(versions);
+        drop(gone); // which runs Python: not with the lock
         Ok(first)
     }
 
     /// Has partitions run what these have, each from a frame on, in place of all changes so far.
     fn replace(&self, changes: Vec<(usize, PyRef<'_, CompiledCode>)>) -> PyResult<()> {
         let changes = changes.iter().map(|(first, code)| (*first, code.at(0))).collect();
-        self.locked().changes = changes;
+        let gone = std::mem::replace(&mut self.locked().changes, changes);
+        drop(gone); // as above
         Ok(())
     }
 }
