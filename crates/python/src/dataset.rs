@@ -6,11 +6,10 @@ use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::file_path::FilePath;
 use crate::memory::NumpyBytes;
-use crate::observer::watched;
+use crate::observer::interruptible;
 use crate::options::open_options;
 use crate::sparse::read_frames;
 use crate::transform::PyStage;
-use framefold::Cancel;
 use framefold::core::{
     ByteOrder, CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType,
     memory,
@@ -321,7 +320,7 @@ impl PyDataset {
         sync_offset: i64,
         num_partitions: Option<usize>,
     ) -> PyResult<PyDataset> {
-        let made = detached(py, || {
+        let made = interruptible(py, || {
             let rows = Arc::new(CsrSource::from_frames(self.dataset.source().clone())?);
             PyDataset::of_rows(rows, nav_shape.as_deref(), sync_offset, num_partitions)
         });
@@ -354,7 +353,7 @@ impl PyDataset {
     /// Copies all frames of the source to `out`, which has as many bytes.
     fn read_frames(&self, py: Python<'_>, mut out: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
         let out = out.as_slice_mut()?;
-        detached(py, || read_frames(self.dataset.source().as_ref(), out)).or_raise(py)
+        interruptible(py, || read_frames(self.dataset.source().as_ref(), out)).or_raise(py)
     }
 
     /// How many frames are left out, and how many positions stay empty, at either end.
@@ -419,8 +418,8 @@ pub(crate) fn load(
     stamps: Option<&[u8]>,
 ) -> PyResult<PyDataset> {
     let (options, num_partitions) = open_options(filetype, &path, options)?;
-    let open = || watched(&Cancel::new(), || io::open_as(filetype, &path, &options));
-    let opened = detached(py, || match stamps {
+    let open = || io::open_as(filetype, &path, &options);
+    let opened = interruptible(py, || match stamps {
         Some(stamps) => io::open_again(stamps, open),
         None => open(),
     });

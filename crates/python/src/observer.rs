@@ -1,7 +1,7 @@
 //! A run's observer that looks for signals and tells Python about progress.
 
 use crate::driver::leave;
-use crate::ending::attached;
+use crate::ending::{attached, detached};
 use crate::errors::from_python;
 use crate::udf::{hold_gil, stash_held_gil};
 use framefold::core::interrupt;
@@ -28,6 +28,12 @@ pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
         PyObserver { callback: None, cancel: cancel.clone(), merges: None }.poll()
     };
     interrupt::watched(check, work)
+}
+
+/// Runs `work` detached from the interpreter, until Ctrl-C ends it: where [`interrupt::check`] is
+/// called on its way.
+pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    detached(py, || watched(&Cancel::new(), work))
 }
 
 /// Looks for Ctrl-C, and calls a Python function after every merge, if there is one.

@@ -1,10 +1,12 @@
 //! Sparse arrays in memory as data sets.
 
 use crate::dataset::{PyDataset, shared_bytes};
-use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::observer::interruptible;
 use framefold::Error;
-use framefold::core::{DataSource, ErrorKind, FrameIndices, Result, StoredDType, TilingScheme};
+use framefold::core::{
+    DataSource, ErrorKind, FrameIndices, Result, StoredDType, TilingScheme, interrupt,
+};
 use framefold::io::{CsrArray, CsrSource, CsrSpec, Storage};
 use framefold_python_macros::caught;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -43,7 +45,7 @@ pub(crate) fn from_csr(
         metadata: framefold::core::MetadataList::new(),
         details: vec![("array format".into(), "compressed sparse rows".into())],
     };
-    let made = detached(py, || {
+    let made = interruptible(py, || {
         let rows = CsrSource::try_new(spec).and_then(|source| Arc::new(source).in_order());
         let rows = rows.map_err(in_memory)?;
         PyDataset::of_rows(rows, nav_shape.as_deref(), sync_offset, num_partitions)
@@ -103,6 +105,7 @@ pub(crate) fn read_frames(source: &dyn DataSource, out: &mut [u8]) -> Result<()>
     let mut rest = out;
     let mut first = 0;
     while first < info.n_frames {
+        interrupt::check()?;
         let frames = first..info.n_frames.min(first.saturating_add(depth as u64));
         first = frames.end;
         let tile = reader.read(FrameIndices::Run(frames), slice)?;

@@ -9,6 +9,7 @@ use super::{CsrArray, CsrSource, CsrSpec};
 use crate::access::{SharedBytes, Storage};
 use framefold_core::{
     CsrTile, DType, DataSource, Dataset, Error, FrameIndices, Result, StoredDType, TypedSlice,
+    interrupt,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,6 +93,7 @@ impl CsrSource {
         let (mut columns, mut buffer) = (Vec::new(), Vec::new());
         let mut in_order = true;
         for frames in self.chunks() {
+            interrupt::check()?;
             rows.read(self, &FrameIndices::Run(frames))?;
             columns.resize(rows.n_entries(), 0);
             for run in rows.runs() {

@@ -2,7 +2,7 @@
 
 use framefold_core::{
     ArrayFormat, CorrectedSlice, CorrectionPlanes, CsrTile, Dataset, DenseTile, Error,
-    FrameIndices, FrameReader, Result, Scratch, TilingScheme, correct_tile,
+    FrameIndices, FrameReader, Result, Scratch, TilingScheme, correct_tile, interrupt,
 };
 use std::ops::Range;
 
@@ -67,6 +67,7 @@ impl<'d> Tiles<'d> {
         if run.is_empty() {
             return Ok(false);
         }
+        interrupt::check()?;
         self.frames.start = run.end;
         let frames = FrameIndices::Run(run);
         if self.sparse {
