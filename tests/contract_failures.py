@@ -11,7 +11,6 @@ import pickle
 import signal
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -477,9 +476,7 @@ class Endings:
         closer.start()
         with pytest.raises(UDFRunCancelled):
             next(steps)
-        begin = time.monotonic()
         closer.join()
-        assert time.monotonic() - begin < 30
         assert_usable(ctx)
 
     def test_a_generator_that_is_dropped(self, ctx):
@@ -519,10 +516,8 @@ class Endings:
             for action in (sleep_in_python, sleep_with_the_lock):
                 assert_usable(ctx)
                 workers = subject.workers(ctx.executor)
-                begin = time.monotonic()
                 what = "partition 0 took longer than timeout=2"
                 with pytest.raises(WorkerTimeoutError, match=what):
                     ctx.run_udf(frames(ctx), PerFrame(action))
-                assert time.monotonic() - begin < 30
                 assert eventually(lambda pids=workers: not all(map(is_running, pids)))
             assert_usable(ctx)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from process_cases import gone
@@ -142,13 +141,11 @@ class Scripts:
         """One of its workers is stuck in a function of C, which has the lock of Python."""
         process, workers = started("both")
         assert len(workers) == 2
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=40)
         assert process.returncode == 0, err
         assert "next run: (4,)" in out
         assert "Traceback" not in err
-        assert time.monotonic() - begin < 30
         assert gone(workers)
 
     def test_the_main_process_dies(self, started):
