@@ -138,7 +138,9 @@ impl<'t> Arguments<'t> {
         let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
         let number =
             number.ok_or_else(|| self.refuse(format_args!("'{text}' is no finite number")))?;
-        if text.parse::<i128>().is_ok_and(|whole| number as i128 != whole) {
+        // What a stage writes of a number, as 1e23, stands for that number.
+        let is_another = text.parse::<i128>().is_ok_and(|whole| number as i128 != whole);
+        if is_another && number.to_string() != text {
             return Err(self.refuse(format_args!(
                 "stages compute in double precision, which does not hold {text}; the number next \
                  to it is {number}"

@@ -150,6 +150,22 @@ fn each_stage_has_an_example() {
 }
 
 #[test]
+fn what_a_stage_says_of_large_numbers_can_be_read_again() {
+    for text in [
+        "threshold 1e23",
+        "count 0 maximum=1.8446744073709552e19",
+        "log -1e23",
+        "pad 1 value=1e23",
+        "shift -1e23,0 fill=1e23",
+    ] {
+        let derived = staged(DType::F64, &[8, 9], text).unwrap();
+        let said = derived.source().stages()[0].clone();
+        let again = staged(DType::F64, &[8, 9], &said).unwrap();
+        assert_eq!(again.source().stages(), [said], "{text}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_named() {
     for (text, words) in [
         ("", "there is no stage ''"),
