@@ -191,7 +191,9 @@ async def _on_thread(
         return guarded()
     waiting = asyncio.wrap_future(future)
     try:
-        return await asyncio.shield(waiting)
+        # Not `asyncio.shield`, which says what the step raises when it is cancelled.
+        await asyncio.wait([waiting])
+        return waiting.result()
     except asyncio.CancelledError:
         cancel()
         # What the cancelled step raises is lost, also where the task is cancelled once more.
