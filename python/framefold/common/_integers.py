@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from framefold.common._masked import has_masked
 from framefold.exceptions import InvalidArgumentError
 
@@ -42,7 +44,7 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 def is_integer(value: Any) -> bool:
     """Whether it is one integer; True and False are none, as they stand for no place."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):  # an index for NumPy 1
         return False
     try:
         index(value)

@@ -7,12 +7,16 @@ from itertools import islice
 from operator import index
 from typing import Any, TypeGuard
 
+import numpy as np
+
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 
 #: What has no length, such as a generator, is asked for as many items.
 MOST = 10_000
 #: Sets, and what is asked for items of another kind.
 WITHOUT_ORDER = (Set, Mapping, bytes, bytearray)
+#: Integers for Python, and for NumPy 1.
+TRUTH_VALUES = frozenset((bool, np.bool_))
 
 
 def has_items(value: Any) -> TypeGuard[Iterable[Any]]:
@@ -57,7 +61,7 @@ def indices(name: str, values: Iterable[Any]) -> tuple[int, ...]:
         If they are no integers, as True and False are none, or have no order.
     """
     items = values if type(values) is tuple else tuple(in_order(name, values))
-    if bool in map(type, items):
+    if not TRUTH_VALUES.isdisjoint(map(type, items)):
         raise TypeError(f"{name} has truth values where whole numbers are expected")
     return tuple(map(index, items))
 
