@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
@@ -29,6 +30,17 @@ class LikeArray(NDArrayOperatorsMixin):
 
     # Equal results are not the same result.
     __hash__ = object.__hash__
+
+
+def converted(
+    data: npt.NDArray[Any], dtype: npt.DTypeLike | None, copy: bool | None
+) -> npt.NDArray[Any]:
+    """An array as its ``__array__`` gives it: NumPy 1 does not take None for ``copy``."""
+    if dtype is not None and np.dtype(dtype) != data.dtype:
+        if copy is False:
+            raise ValueError(f"a copy is needed to turn {data.dtype} into {np.dtype(dtype)}")
+        return data.astype(dtype)
+    return data.copy() if copy else data
 
 
 def _array(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common._like_arrays import LikeArray
+from framefold.common._like_arrays import LikeArray, converted
 
 __all__ = ["AnalysisResult", "AnalysisResultSet"]
 
@@ -73,7 +73,7 @@ class AnalysisResult(LikeArray):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        return np.array(self.raw_data, dtype=dtype, copy=copy)
+        return converted(np.asarray(self.raw_data), dtype, copy)
 
     def __getattr__(self, name: str) -> Any:
         # Not through self.raw_data: it is missing while copies and unpickled results are filled.

@@ -23,7 +23,7 @@ from framefold.common._declared import (
     lengths,
 )
 from framefold.common._dtypes import as_dtype
-from framefold.common._like_arrays import LikeArray
+from framefold.common._like_arrays import LikeArray, converted
 from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common.shape import Shape, n_selected
@@ -432,12 +432,7 @@ class BufferWrapper(LikeArray):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        data = self.data
-        if dtype is not None and np.dtype(dtype) != data.dtype:
-            if copy is False:
-                raise ValueError(f"a copy is needed to turn {data.dtype} into {np.dtype(dtype)}")
-            return data.astype(dtype)
-        return data.copy() if copy else data
+        return converted(self.data, dtype, copy)
 
     def __getitem__(self, key: Any) -> Any:
         return self.data[key]
