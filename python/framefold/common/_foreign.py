@@ -26,6 +26,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from framefold.common._user_code import with_known_annotations
+
 
 def before_threads_end(function: Callable[[], object]) -> None:
     """Call a function before the interpreter waits for threads; the latest registered one first.
@@ -59,6 +61,18 @@ def size_of(pool: Any) -> int | None:
     """How many threads or processes a pool of :mod:`concurrent.futures` has, if it says so."""
     size = getattr(pool, "_max_workers", None)
     return size if isinstance(size, int) else None
+
+
+@cache
+def pickler() -> Any:
+    """:class:`cloudpickle.Pickler`, for functions with any annotations."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def _dynamic_function_reduce(self, func: Any) -> Any:
+            return super()._dynamic_function_reduce(with_known_annotations(func))
+
+    return Pickler
 
 
 def reduced_class(cls: type) -> Any:

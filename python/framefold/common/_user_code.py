@@ -6,6 +6,7 @@ Other processes import users' modules by name, where they may be older or newer 
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -358,6 +359,33 @@ def _arguments(code: CodeType, instructions: tuple[str, ...]) -> frozenset[str]:
         if isinstance(constant, CodeType):
             names |= _arguments(constant, instructions)
     return frozenset(names)
+
+
+def with_known_annotations(function: FunctionType) -> FunctionType:
+    """The function, or the same without annotations, if these are names that nothing has.
+
+    cloudpickle and Numba look at them. From Python 3.14 on, only that finds out that names are
+    missing, such as those that type checkers alone import.
+    """
+    try:
+        _ = function.__annotations__
+    except Exception:  # of the user's expressions
+        names = function.__code__, function.__globals__, function.__name__, function.__defaults__
+        same = FunctionType(*names, function.__closure__)
+        for name in ("__kwdefaults__", "__qualname__", "__module__", "__doc__"):
+            setattr(same, name, getattr(function, name))
+        vars(same).update(vars(function))
+        return same
+    return function
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """What :func:`inspect.signature` says, whatever the annotations are: they may be texts."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.STRING)
+    return inspect.signature(function)
 
 
 @cache

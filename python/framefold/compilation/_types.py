@@ -36,6 +36,7 @@ from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from framefold.common import _foreign
+from framefold.common._user_code import with_known_annotations
 from framefold.compilation._assigned import CheckAssigned
 from framefold.compilation._checked import CheckArrays, CheckHelpers
 from framefold.compilation._lowering import ONLY_LINKED, Lowering
@@ -289,7 +290,7 @@ def dispatcher(function: FunctionType, options: Options) -> Any:
         nogil=True,
         pipeline_class=Compiler,
         **ONLY_LINKED,
-    )(function)
+    )(with_known_annotations(function))
     _own.add(made)
     if MARK in vars(function):
         _made[id(function), options] = function, made

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _foreign
 from framefold.exceptions import LimitError
 from framefold.executor._processes.channels import CAN_SHARE
 
@@ -65,9 +66,8 @@ class _Pickler(pickle.Pickler):
 @cache
 def pickler_by_value() -> Any:
     """The class of picklers for what goes to another process, main script included."""
-    import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(_foreign.pickler()):  # type: ignore[misc]
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, CodeType):
                 return _reduced_code(value)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._telling import tell
+from framefold.common._user_code import signature_of
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._calibration import FACTS, TURNS
@@ -333,7 +334,7 @@ def _check_detect(cls: Any, name: str) -> None:
     """Raise if a class cannot be asked about a file, which would be a warning for each."""
     detect = getattr(cls, "detect", None)
     try:
-        arguments = inspect.signature(detect) if callable(detect) else None
+        arguments = signature_of(detect) if callable(detect) else None
     except ValueError:  # it is compiled, and does not say
         return
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import weakref
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from framefold.common import _memory
 from framefold.common._telling import tell
+from framefold.common._user_code import signature_of
 from framefold.common.buffers import ArrayWithMask, OverScan
 from framefold.exceptions import UDFError
 from framefold.udf.base import PROCESS_METHODS, UDF
@@ -238,7 +238,7 @@ def _takes_names(merge: Callable[..., None]) -> bool:
     by_name = () if code is None else code.co_varnames[code.co_posonlyargcount : code.co_argcount]
     if {"dest", "src"}.issubset(by_name):
         return True  # `signature` says the same, and takes longer than all else that begins a run
-    parameters = inspect.signature(merge).parameters
+    parameters = signature_of(merge).parameters
     kinds = {name: each.kind.name for name, each in parameters.items()}
     if set(kinds.values()) == {"VAR_KEYWORD"}:
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._items import has_items, indices
+from framefold.common._user_code import signature_of
 from framefold.compilation.marks import NO_NUMBA, options_of
 from framefold.compilation.plan import N_RESERVED, Buffer, Member, Wanted
 from framefold.compilation.values import Block, is_number
@@ -188,7 +188,7 @@ def _checked_method(copy: Transform) -> str:
     except UDFError as error:
         raise InvalidArgumentError(str(error)) from None
     try:
-        inspect.signature(process).bind(None, None)
+        signature_of(process).bind(None, None)
     except TypeError as error:
         raise InvalidArgumentError(
             f"{name}.{method} cannot be called with two arrays ({error}); expected "
