@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pickle
 import sys
 
 import numpy as np
 import pytest
 
-from framefold.common._user_code import differing, facts
+from framefold.common._user_code import differing, facts, facts_of
 from framefold.exceptions import UnsupportedError
+from framefold.executor._wire.code import Code
 from framefold.run.described import described
 
 MODULE = """
@@ -101,20 +103,26 @@ MODULE += "".join(f"{name} = {value}\n" for name, value in VALUES.items())
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Imports the module, with another number in its functions."""
+def module_of(tmp_path, monkeypatch):
+    """Imports a module with this text, each time under the same name."""
     name = f"code_of_{tmp_path.name}"
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
-    def load(k):
+    def module_of(text):
         sys.modules.pop(name, None)
-        (tmp_path / f"{name}.py").write_text(MODULE.format(k=k))
+        (tmp_path / f"{name}.py").write_text(text)
         importlib.invalidate_caches()
         return importlib.import_module(name)
 
-    yield load
+    yield module_of
     sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def load(module_of):
+    """Imports the module, with another number in its functions."""
+    return lambda k: module_of(MODULE.format(k=k))
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -254,3 +262,30 @@ def test_what_numpy_vectorizes_is_the_same_after_a_call():
     called(np.arange(3.0))
     assert described(called) == described(made(2, otypes=[float]))
     assert len({described(called), described(made(3, otypes=[float])), described(made(2))}) == 3
+
+
+@pytest.mark.parametrize("above", ["", "# a line\n"])
+@pytest.mark.parametrize("kind", ["int", "float"])
+def test_where_classes_are_and_what_is_said_of_them_is_no_other_code(module_of, above, kind):
+    source = """
+import threading
+{above}
+lock = threading.Lock()
+size: {kind} = 3
+class Sized:
+    size: {kind} = 3
+    def of(self, x):
+        return x * self.size
+class Locked(Sized):
+    size: {kind} = 3
+    def of(self, x):
+        with lock:
+            return x
+"""
+    module = module_of(source.format(above="", kind="int"))
+    text, found = described(module.Sized), facts_of(module.Sized)
+    sent = pickle.dumps(Code(module.Locked))  # by its name, as locks cannot be sent
+    other = module_of(source.format(above=above, kind=kind))
+    assert described(other.Sized) == text
+    assert not list(differing(facts_of(other.Sized), found))
+    assert pickle.loads(sent) is other.Locked

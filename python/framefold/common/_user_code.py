@@ -36,6 +36,8 @@ Facts = dict[str, int]
 EMPTY = 0
 #: Values within values are looked at so deep.
 DEEPEST = 8
+#: Members of classes and modules that say nothing of what they do: annotations, and where they are.
+ABOUT = frozenset(("__annotate__", "__annotate_func__", "__firstlineno__"))
 _PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type(None))
 
 
@@ -184,6 +186,8 @@ class _Facts:
         for base in cls.__bases__:
             self.add(f"{path}.{base.__name__}", base, set())
         for name, member in sorted(vars(cls).items()):
+            if name in ABOUT:
+                continue
             member = getattr(member, "__func__", getattr(member, "fget", member))
             is_code = isinstance(member, FunctionType) or _wrapped(member) is not None
             if is_code or (values and not name.startswith("__")):

@@ -20,6 +20,7 @@ import numpy as np
 
 from framefold.common import _foreign
 from framefold.common._user_code import (
+    ABOUT,
     attributes_in,
     globals_in,
     is_of_user,
@@ -243,6 +244,8 @@ class _Known:
             if not (_is_of_user(each.__module__) or (issubclass(cls, UDF) and _is_other(each))):
                 continue
             for key, member in sorted(vars(each).items()):
+                if key in ABOUT:
+                    continue
                 is_code = isinstance(getattr(member, "__func__", member), types.FunctionType)
                 is_member = not key.startswith("__") and key not in _NO_CODE
                 if is_code or (is_member and not issubclass(each, Enum)):

@@ -19,6 +19,7 @@ from typing import Any
 
 from framefold.common import _foreign
 from framefold.common._user_code import (
+    ABOUT,
     Facts,
     Use,
     differing,
@@ -187,9 +188,10 @@ def _digest(module: types.ModuleType) -> int:
     """Differs for modules whose functions, methods, numbers or texts are others."""
     found: list[Any] = []
     for name, value in sorted(vars(module).items()):
-        members = {name: value}
+        members = {} if name in ABOUT else {name: value}
         if isinstance(value, type) and value.__module__ == module.__name__:
-            members = {f"{name}.{member}": value for member, value in vars(value).items()}
+            within = vars(value).items()
+            members = {f"{name}.{key}": member for key, member in within if key not in ABOUT}
         for each, member in members.items():
             if isinstance(member, types.FunctionType):
                 found.append((each, *of_code(member.__code__)))
