@@ -78,6 +78,18 @@ def test_vectors_along_a_line(tmp_path: Path) -> None:
     assert found["line"] == [[0, 10], [0, 30]]
 
 
+def test_curves_are_shown_with_their_peaks(tmp_path: Path) -> None:
+    """Images begin and end at percentiles, which leave out the few values of a peak."""
+    spectra = np.full((4, 5, 2000), 137.0)
+    spectra[..., 700], spectra[..., 702] = 1e6, 4e5
+    np.save(tmp_path / "scan.npy", spectra)
+    with viewer(tmp_path / "scan.npy", "--sig-dims", "1") as (link, _):
+        found = drive("numbers.mjs", url=link, pane="pattern", changes=[LINEAR, LOG], places=[])
+    assert found["errors"] == []
+    for shown in found["shown"]:
+        assert (shown["display"]["low"], shown["display"]["high"]) == (137.0, 1e6)
+
+
 def test_percentiles_are_of_all_columns(tmp_path: Path) -> None:
     frame = np.random.default_rng(8).uniform(0, 1, (512, 512))
     frame[:, np.arange(512) % 4 != 0] += 100

@@ -71,7 +71,7 @@ export class ContrastPanel {
         this.to = percent("to", "to");
         this.low.input.dataset.field = "low";
         this.high.input.dataset.field = "high";
-        this.auto = toggle("Auto", "Limits follow the picture, by percentiles (X)", display().auto, (on) => {
+        this.auto = toggle("Auto", "Limits follow the picture: percentiles of an image, all of a curve (X)", display().auto, (on) => {
             display().auto = on;
             changed();
         });
@@ -96,6 +96,8 @@ export class ContrastPanel {
         const vector = this.viewer.isVector(this.pane);
         this.colormap.value = display.colormap;
         this.colormap.hidden = this.ramp.hidden = this.viewer.isLine(this.pane);
+        // Curves are shown with all of their values.
+        this.from.root.hidden = this.to.root.hidden = this.viewer.panels[this.pane].stage.view.line;
         this.colormap.disabled = vector;
         this.colormap.title = vector ? "Vectors have the colours of their direction" : "Colour map";
         this.scale.value = display.scale;

@@ -148,11 +148,14 @@ export class PanePanel {
         const { channel } = query;
         const vector = isVector(picture);
         const about0 = !vector && display.scale === "linear" && channel.kind === "com" && channel.part !== "magnitude";
+        const { line } = this.stage.view;
+        // A peak may be all that there is to see of a curve, and few of its values.
+        const [from, to] = line ? [0, 100] : [display.from, display.to];
         if (display.auto && vector && display.scale !== "log") {
             // Of lengths, but on a line: there, components are drawn, which lie on both sides of 0.
-            const longest = autoLimits(this.values, "linear", 0, display.to, false)[1];
-            [display.low, display.high] = [this.stage.view.line ? -longest : 0, longest];
-        } else if (display.auto) [display.low, display.high] = autoLimits(this.values, display.scale, display.from, display.to, about0);
+            const longest = autoLimits(this.values, "linear", 0, to, false)[1];
+            [display.low, display.high] = [line ? -longest : 0, longest];
+        } else if (display.auto) [display.low, display.high] = autoLimits(this.values, display.scale, from, to, about0);
         else [display.low, display.high] = usable(display.low, display.high, display.scale, statistics(this.values));
     }
 
