@@ -66,6 +66,28 @@ def test_numbers_of_spectra_are_apart(tmp_path: Path) -> None:
     assert_apart(found["pattern"])
 
 
+def test_curves_have_numbers_at_their_ends(tmp_path: Path) -> None:
+    spectra = np.full((3, 4, 64), 3.0)
+    spectra[..., 20] = 12345.0
+    for changes in ({}, {"pattern.display.scale": "log"}):
+        pane = looks(tmp_path / "s.npy", spectra, "--sig-dims", "1", changes=changes)["pattern"]
+        places = {words: box["y"] for words, box in pane["ticks"]}
+        top, bottom = pane["stage"]["top"], pane["stage"]["bottom"]
+        assert top <= places["12345"] < top + 40 < bottom - 60 < places["3"] < bottom
+    images = looks(tmp_path / "i.npy", frames(3, 4, 6, 5), changes={})["pattern"]["ticks"]
+    assert [words for words, _ in images if words] == []
+
+
+def test_profiles_say_that_they_are_logarithmic(tmp_path: Path) -> None:
+    for scale, is_log in (("log", True), ("linear", False)):
+        changes = {"pattern.display.scale": scale, "pattern.line": [[2, 1], [2, 12]]}
+        found = looks(tmp_path / "p.npy", frames(3, 4, 16, 15), changes=changes)
+        plots = [(label, words) for label, words in found["pattern"]["plots"] if label]
+        assert len(plots) == 2
+        for label, words in plots:
+            assert (label.endswith(", logarithmic"), "log" in words) == (is_log, is_log)
+
+
 def test_curves_of_one_point_are_dots(tmp_path: Path) -> None:
     found = looks(tmp_path / "one.npy", frames(3, 4, 1), "--sig-dims", "1")
     assert re.fullmatch(r"M[\d.]+ [\d.]+m-2 0a2 2 .*", found["pattern"]["curve"])

@@ -18,6 +18,7 @@ const found = await page.evaluate(() => {
             bar: of(".ffv-scalebar").textContent,
             marks: (of(".ffv-marks").getAttribute("d") ?? "").split("M").length - 1,
             curve: of(".ffv-curve").getAttribute("d"),
+            plots: [...document.querySelectorAll(`.ffv-pane-${pane} .ffv-plot`)].map((plot) => [plot.getAttribute("aria-label"), [...plot.querySelectorAll("text")].map((text) => text.textContent)]),
             ticks: [...ticks].map((one) => [one.textContent, one.getBoundingClientRect().toJSON()]),
             stage: of(".ffv-stage").getBoundingClientRect().toJSON(),
         };

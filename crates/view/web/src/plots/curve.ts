@@ -1,6 +1,6 @@
 // A line of values (a spectrum, or a scan along a line) in the place of a picture.
 
-import { svg } from "../dom.ts";
+import { short, svg, update } from "../dom.ts";
 import { position } from "../picture/colour.ts";
 import type { Norm } from "../picture/colour.ts";
 import type { Picture } from "../picture/decode.ts";
@@ -10,6 +10,8 @@ import { Pen } from "./pen.ts";
 const COLOURS = ["ffv-curve", "ffv-curve ffv-second"];
 /** Above and below the curve. */
 const MARGIN = 0.06;
+/** So high are the numbers of the axis below. */
+const BELOW = 26;
 
 /** More points than this for each point of the screen are drawn as the range that they cover. */
 function path(values: ArrayLike<number>, stride: number, view: View, height: (value: number) => number): string {
@@ -38,10 +40,12 @@ function path(values: ArrayLike<number>, stride: number, view: View, height: (va
 
 export class Curve {
     private readonly paths = COLOURS.map((name) => svg("path", { class: name }));
+    /** The values at the upper and the lower end. */
+    private readonly ends = [0, 1].map(() => svg("text", { class: "ffv-over", x: 6 }));
     private drawn: unknown[] = [];
 
     constructor(root: SVGSVGElement) {
-        root.append(...this.paths);
+        root.append(...this.paths, svg("g", { class: "ffv-ticks" }, ...this.ends));
     }
 
     draw(picture: Picture, view: View, norm: Norm): void {
@@ -53,11 +57,15 @@ export class Curve {
             const plane = picture.planes[i];
             node.setAttribute("d", plane ? path(plane, picture.stride[1], view, height) : "");
         });
+        const { low, high } = norm;
+        const places = [Math.max(12, height(high) - 4), Math.min(view.height - BELOW, height(low) - 4)];
+        this.ends.forEach((node, i) => update(node, { y: places[i]! }, short(i ? low : high, 4, high - low)));
     }
 
     clear(): void {
         if (this.drawn.length === 0) return;
         this.drawn = [];
         for (const node of this.paths) node.setAttribute("d", "");
+        for (const node of this.ends) node.textContent = "";
     }
 }

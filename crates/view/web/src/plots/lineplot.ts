@@ -96,7 +96,7 @@ export class LinePlot {
             }
             pen.to(this.toX(series.x[i]!), y(value));
         }
-        update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low, 4, high - low)} to ${short(high, 4, high - low)}` });
+        update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low, 4, high - low)} to ${short(high, 4, high - low)}${log ? ", logarithmic" : ""}` });
         const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
         const stepX = niceStep(span / 4);
         for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
@@ -108,6 +108,7 @@ export class LinePlot {
             parts.push(svg("text", { x: left - 4, y: y(value) + (value === high ? 8 : 0), "text-anchor": "end" }, limits[i]!));
         });
         parts.push(svg("text", { x: this.width - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, xWords));
+        if (log) parts.push(svg("text", { x: left - 4, y: PAD.top + inner / 2 + 4, "text-anchor": "end" }, "log"));
         for (const mark of marks ?? []) {
             const at = this.toX(mark);
             if (at >= left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
