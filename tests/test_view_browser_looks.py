@@ -125,6 +125,16 @@ def test_pictures_of_vectors_have_their_wheel(tmp_path: Path) -> None:
     assert float(length) == pytest.approx(float(found["scan"]["fields"][1]), rel=1e-3)
 
 
+def test_saved_pictures_say_what_they_are_made_of(tmp_path: Path) -> None:
+    np.save(tmp_path / "scan.npy", frames(5, 6, 8, 9))
+    label = "exact, 40 % so far"
+    with viewer(tmp_path / "scan.npy") as (link, _):
+        found = drive("quality.mjs", url=link, label=label)
+    assert found["errors"] == []
+    assert f">{label}</text>" in found["stopped"]
+    assert ">exact" not in found["exact"]
+
+
 def test_all_bad_pixels_are_marked(tmp_path: Path) -> None:
     found = looks(tmp_path / "scan.npy", frames(1, 2, 100, 90), "--bad-pixels", "0:99:2,:")
     assert found["pattern"]["marks"] == 50 * 90

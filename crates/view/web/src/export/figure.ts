@@ -87,6 +87,7 @@ export function figureOf(viewer: Viewer, pane: Pane): Figure {
         { kind: "rect", x: left, y: bottom - 6, width: length, height: 6, fill: "#ffffff" },
         { kind: "text", x: left + length / 2, y: bottom - 14, words, anchor: "middle", fill: "#ffffff", halo: true },
     );
+    if (picture.state !== "exact") parts.push({ kind: "text", x: 14, y: at + 18, words: picture.label, anchor: "start", fill: "#ffffff", halo: true });
     if (vector) {
         const [x, middle] = [width + BAR.gap, width + BAR.gap + WHEEL / 2];
         const { channel, transform } = viewer.state[pane].query;
