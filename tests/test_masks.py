@@ -173,6 +173,18 @@ def test_misuse_of_radial_bins():
         masks.radial_bins(3, 3, 7, 7, n_bins=0)
 
 
+@pytest.mark.parametrize("use_sparse", [False, True])
+def test_radial_bins_in_a_dtype_that_does_not_hold_parts(use_sparse):
+    for dtype, normalize in ((np.uint8, False), (np.int32, True), (bool, False)):
+        with pytest.raises(InvalidArgumentError, match=f"{np.dtype(dtype)} does not hold"):
+            masks.radial_bins(
+                8, 8, 17, 17, 7, n_bins=3, normalize=normalize, use_sparse=use_sparse, dtype=dtype
+            )
+    for dtype in (np.float16, np.complex64):
+        bins = masks.radial_bins(8, 8, 17, 17, 7, n_bins=3, use_sparse=use_sparse, dtype=dtype)
+        assert bins.dtype == dtype
+
+
 def test_radial_bins_of_frames_without_pixels():
     for height, width in ((0, 0), (0, 4), (4, 0)):
         assert masks.radial_bins(1, 2, width, height, n_bins=3).shape == (3, height, width)

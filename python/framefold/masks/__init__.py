@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from framefold.common import _memory
 from framefold.common._booleans import boolean
+from framefold.common._losses import first_lost
 from framefold.common._masked import refuse_masked
 from framefold.common._numbers import coordinate, count, number, radius_of
 from framefold.common.optional import require
@@ -358,7 +359,8 @@ def radial_bins(
     Raises
     ------
     InvalidArgumentError
-        If the radii leave no room, or ``n_bins`` is not positive.
+        If the radii leave no room, ``n_bins`` is not positive, or ``dtype`` does not hold the
+        weights of pixels that are in a ring in part.
     LimitError
         If there is no memory for so many rings.
     MissingLibraryError
@@ -384,9 +386,10 @@ def radial_bins(
     distance = _distance(*geometry)
     centre = _centre(*geometry[:2], distance)
     edges = np.linspace(radius_inner, radius, n_bins + 1)
-    bins = _bins(distance.reshape(-1), centre, edges, boolean("normalize", normalize))
+    dtype = np.dtype(np.float64 if dtype is None else dtype)
+    bins = _bins(distance.reshape(-1), centre, edges, boolean("normalize", normalize), dtype)
     if not use_sparse:
-        stack = _memory.zeros((n_bins, distance.size), dtype or np.float64)
+        stack = _memory.zeros((n_bins, distance.size), dtype)
         for index, (pixels, weights) in enumerate(bins):
             stack[index, pixels] = weights
         return stack.reshape((n_bins, *distance.shape))
@@ -395,7 +398,7 @@ def radial_bins(
     pixels = np.concatenate([part for part, _ in parts])
     counts = [len(part) for part, _ in parts]
     rings = np.repeat(np.arange(n_bins), counts)
-    data = np.concatenate([weights for _, weights in parts]).astype(dtype or np.float64)
+    data = np.concatenate([weights for _, weights in parts])
     # What comes in order is not looked through by functions that sparse would have numba compile.
     order = np.lexsort((pixels, rings))
     coords = np.stack([rings, *np.unravel_index(pixels[order], distance.shape)])
@@ -490,7 +493,7 @@ def _antialiased_ring(
 
 
 def _bins(
-    distance: Mask, centre: int | None, edges: Mask, normalize: bool
+    distance: Mask, centre: int | None, edges: Mask, normalize: bool, dtype: np.dtype[Any]
 ) -> Iterator[tuple[npt.NDArray[np.intp], Mask]]:
     """Pixels and weights of each ring, touching only the pixels of the ring."""
     order = np.argsort(distance, kind="stable")
@@ -506,7 +509,12 @@ def _bins(
         pixels, weights = pixels[weights > 0], weights[weights > 0]
         if normalize and len(weights):
             weights = weights / weights.sum()
-        yield pixels, weights
+        if (lost := first_lost(weights, dtype)) is not None:
+            raise InvalidArgumentError(
+                f"{dtype} does not hold the weight {lost} of a pixel that is in a ring in part; "
+                f"give a floating-point dtype"
+            )
+        yield pixels, weights.astype(dtype)
 
 
 def _has_sparse() -> bool:
