@@ -305,6 +305,9 @@ REMAINDERS = (
     "i = np.full(7, -(2**31), 'i4'); x[:] = np.remainder(i, np.full(7, -1, 'i4'))",
     "i = np.full(7, -(2**31), 'i4'); x[:] = np.divmod(i, np.full(7, -1, 'i4'))[1]",
     "f = frame.copy(); np.mod(frame[0] - 9, f[0] - 4, f[1]); x[:] = f[1]",
+    "x[:] = np.fmod(frame[0] - 4, 3); x[0] = np.fmod(frame[0, 0] - 9, 3)",
+    "i = np.full(7, -(2**31), 'i4'); x[:] = np.fmod(i, frame[0].astype(np.uint16) % 5)",
+    "f = frame[0] - 4; np.fmod(-9, f[1:], f[:-1]); x[:] = f",
 )
 SIGNS = (
     "u = (frame[0] % 2 * 200).astype(np.uint8); x[:] = np.sign(u); x[0] = np.sign(u[0])",

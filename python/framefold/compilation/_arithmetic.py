@@ -25,6 +25,7 @@ from framefold.compilation._instead import (
     finite,
     floor_quotient,
     remainder_of_integers,
+    rest_of_integers,
 )
 from framefold.compilation._readonly import KeepReadOnly
 
@@ -32,8 +33,13 @@ nt: Any = numba.types
 
 #: Quotients that are rounded down, as functions.
 QUOTIENTS = (np.floor_divide, np.divmod, operator.ifloordiv)
-#: Functions that end the process where the smallest of signed integers is divided by -1.
-REMAINDERS = (np.remainder, np.divmod)
+#: Functions that end the process where the smallest of signed integers is divided by -1, or take
+#: signed integers for unsigned ones, and what to call for those.
+REMAINDERS = {
+    np.remainder: remainder_of_integers,
+    np.divmod: both_of_integers,
+    np.fmod: rest_of_integers,
+}
 #: Products of arrays, which are no ufuncs, and how Numba calls their arguments.
 PRODUCTS = dict.fromkeys((np.outer, np.kron, np.cross), ("a", "b", "out"))
 #: NumPy 2.4 has the second one, older ones have the first, or both.
@@ -67,10 +73,11 @@ def is_float(found: Any) -> bool:
     return isinstance(dtype_of(found), nt.Float)
 
 
-def _is_signed(found: Any) -> bool:
-    """Whether it is a signed integer, or an array of them."""
-    dtype = dtype_of(found)
-    return isinstance(dtype, nt.Integer) and bool(dtype.signed)
+def _are_signed(kinds: Any) -> bool:
+    """Whether two are integers or truth values that are computed with as signed integers."""
+    dtypes = [*map(dtype_of, kinds)]
+    integers = all(isinstance(each, nt.Integer | nt.Boolean) for each in dtypes)
+    return integers and np.promote_types(*map(as_dtype, dtypes)).kind == "i"
 
 
 def _is_short(found: Any) -> bool:
@@ -265,7 +272,7 @@ class Arithmetic(KeepReadOnly):
         Also of a remainder of signed integers.
         """
         called, kinds = self._call(state, statement)
-        signed = called in REMAINDERS and all(map(_is_signed, kinds[:2]))
+        signed = called in REMAINDERS and _are_signed(kinds[:2])
         if not signed and (called not in QUOTIENTS or not any(map(is_float, kinds))):
             return made
         value, loc = statement.value, statement.loc
@@ -274,8 +281,7 @@ class Arithmetic(KeepReadOnly):
         if called is operator.ifloordiv and array_of(kinds[0]):
             outs = [a]
         function = both_quotients if called is np.divmod else floor_quotient
-        if signed:
-            function = both_of_integers if called is np.divmod else remainder_of_integers
+        function = REMAINDERS[called] if signed else function
         made = self._quotient(function, (a, b), kinds, new, loc)
         if not outs:
             return made

@@ -75,6 +75,13 @@ def both_of_integers(a: Any, b: Any) -> Any:
     return a // b, a % b
 
 
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
+def rest_of_integers(a: Any, b: Any) -> Any:
+    """A remainder with the sign of what is divided."""
+    rest = a % b
+    return rest - b * ((rest != 0) & ((rest < 0) != (a < 0)))
+
+
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def finite(number: Any) -> Any:
     """A floating-point number that an integer can be made of."""
