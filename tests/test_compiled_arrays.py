@@ -485,6 +485,23 @@ def test_what_numpy_refuses(ctx, line):
             results(ctx, DATA, cls(which=REFUSED.index(line), weights=np.ones(7)))
 
 
+#: Of types that NumPy has no loops for.
+OF_TRUTH_VALUES = (
+    "x[:] = (frame[0] > 3) - (frame[1] > 9)",
+    "x[:] = -(frame[0] > 3)",
+    "x[:] = np.sign(frame[0] > 3)",
+    "np.positive(frame[0] > 3, x)",
+)
+
+
+@pytest.mark.parametrize("line", OF_TRUTH_VALUES)
+def test_types_that_numpy_refuses(ctx, line):
+    with pytest.raises(UDFError, match=r"NumPy refuses it, too: .*(boolean|BoolDType)"):
+        results(ctx, DATA, case(line)())
+    with pytest.raises(TypeError, match=r"boolean|BoolDType"):
+        results(ctx, DATA, interpreted(case(line))())
+
+
 @numba.vectorize
 def largest(a, b):
     return max(a, b)

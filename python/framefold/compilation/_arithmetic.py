@@ -17,6 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import ir
+from numba.core.errors import NumbaTypeError
 from numba.np.numpy_support import as_dtype
 
 from framefold.compilation._instead import (
@@ -45,6 +46,10 @@ PRODUCTS = dict.fromkeys((np.outer, np.kron, np.cross), ("a", "b", "out"))
 #: NumPy 2.4 has the second one, older ones have the first, or both.
 INTEGRALS = [vars(np)[name] for name in ("trapz", "trapezoid") if name in vars(np)]
 PRODUCTS |= dict.fromkeys(INTEGRALS, ("y", "x", "dx"))
+#: The functions of operators that Numba has for arrays of more types than NumPy.
+UFUNCS = {operator.sub: np.subtract, operator.neg: np.negative, operator.pos: np.positive}
+#: Types of numbers that may be Python's.
+OF_PYTHON_NUMBERS = {nt.int64: int, nt.float64: float, nt.complex128: complex}
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
 PYTHON_NUMBERS = {int: np.int64, float: np.float64}
 #: What is of double precision in Python: ``math.exp(100)`` is finite.
@@ -102,6 +107,13 @@ def _is_single(found: Any) -> bool:
     return dtype_of(found) in (nt.float32, nt.complex64)
 
 
+def _for_numpy(found: Any) -> Any:
+    """What NumPy calls a type; of a number that may be one of Python's, its type there."""
+    dtype = dtype_of(found)
+    python = None if array_of(found) else OF_PYTHON_NUMBERS.get(dtype)
+    return python or as_dtype(dtype)
+
+
 def _is_item(found: Any) -> bool:
     """Whether it is an array without axes."""
     array = array_of(found)
@@ -121,6 +133,21 @@ def in_double(function: Any, kinds: Any) -> list[bool]:
 
 class Arithmetic(KeepReadOnly):
     """Finds types, and has what to compute in the place of what is computed otherwise."""
+
+    def refuse(self, state: Any, statement: Any) -> None:
+        """Raise an error for what is not to be compiled."""
+        super().refuse(state, statement)
+        value = getattr(statement, "value", None)
+        function, kinds = self._call(state, statement)
+        if isinstance(value, ir.Expr) and value.op in ("binop", "unary"):
+            function = UFUNCS.get(value.fn)
+            kinds = tuple(state.typemap[each.name] for each in value.list_vars())
+        if isinstance(function, np.ufunc) and any(map(array_of, kinds)):
+            dtypes = [*map(_for_numpy, kinds)]
+            try:
+                function.resolve_dtypes((*dtypes, *[None] * (function.nargs - len(dtypes))))
+            except TypeError as error:
+                raise NumbaTypeError(f"NumPy refuses it, too: {error}", loc=statement.loc) from None
 
     def _given(
         self, state: Any, call: Any, names: tuple[str, ...], new: Callable[[Any], Any]

@@ -143,7 +143,7 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
             super().run_pass(state)
         for block in state.func_ir.blocks.values():
             for statement in block.body:
-                self._refuse_unchecked(state, statement)
+                self.refuse(state, statement)
                 for target in self._written_to(state, statement):
                     # As Numba says it where it does check.
                     text = f"Cannot modify readonly array of type: {target}"
@@ -201,7 +201,8 @@ class KeepReadOnly(NopythonTypeInference):  # type: ignore[misc]
         function = new(ir.Global("as_type", as_type(to), loc))
         return ir.Expr.call(function, (new(value),), (), loc)
 
-    def _refuse_unchecked(self, state: Any, statement: Any) -> None:
+    def refuse(self, state: Any, statement: Any) -> None:
+        """Raise an error for what is not to be compiled."""
         called, _ = self._call(state, statement)
         if not isinstance(called, tuple):  # a function's own method, and its name
             return
