@@ -16,6 +16,9 @@ from framefold.udf import UDF
 
 h5py = pytest.importorskip("h5py", reason="h5py writes chunked files")
 
+#: NumPy 2.5 deprecates it; scripts do it.
+SETS_SHAPES = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
+
 
 def flat(array):
     yield array.reshape(-1)
@@ -293,6 +296,7 @@ def test_the_whole_buffer_can_be_written_to(ctx, data):
         check(ctx.run_udf(dataset, udf), data, udf)
 
 
+@SETS_SHAPES
 def test_shapes_can_be_set_in_place(ctx, dataset, data):
     class Flattens(Writes):
         def process_tile(self, tile):
@@ -326,6 +330,7 @@ class FlatFrames(UDF):
         return {"total": self.results.total}
 
 
+@SETS_SHAPES
 def test_shapes_that_are_set_hold_for_what_is_shown_alone(ctx, dataset, data):
     udf = FlatFrames()
     for part in ctx.run_udf_iter(dataset, udf):
