@@ -98,6 +98,13 @@ def test_long_names_fit(tmp_path: Path) -> None:
     assert found["beyond"] <= 0
 
 
+@pytest.mark.parametrize(("middle", "width"), [(1e6, 0.01), (0.0, 1e-9), (4.9e7, 0.2)])
+def test_limits_are_seen_with_all_digits(middle: float, width: float, tmp_path: Path) -> None:
+    data = np.random.default_rng(4).normal(middle, width, (3, 4, 6, 5))
+    found = looks(tmp_path / "scan.npy", data)
+    assert [found[pane]["cut"] for pane in ("scan", "pattern")] == [[], []]
+
+
 def test_limits_have_the_digits_in_which_they_differ(tmp_path: Path) -> None:
     data = 45035996.0 + np.random.default_rng(4).uniform(0, 0.5, (3, 4, 6, 5))
     low, high = looks(tmp_path / "large.npy", data)["pattern"]["fields"]

@@ -118,6 +118,14 @@ def test_infinite_values(tmp_path: Path) -> None:
     check(shown, frame, shown["display"], tables()[shown["display"]["colormap"]])
 
 
+def test_values_have_the_digits_in_which_they_differ(tmp_path: Path) -> None:
+    frame = 4.9e7 + np.random.default_rng(10).uniform(-0.25, 0.25, (24, 20))
+    places = [(2, 3), (2, 4), (17, 8)]
+    found = seen(tmp_path, frame, LINEAR, places=places)
+    for place, words in zip(places, found["values"], strict=True):
+        assert float(words) == pytest.approx(frame[place], abs=2e-3)
+
+
 def test_values_have_all_digits_before_the_point(tmp_path: Path) -> None:
     frame = np.random.default_rng(10).uniform(0, 9, (24, 20))
     values = [1234567.75, -2345678.5, 12345678, 2**53 - 1, 0.123456789, 123456789.5]

@@ -15,6 +15,7 @@ const found = await page.evaluate(() => {
         const ticks = document.querySelectorAll(`.ffv-pane-${pane} .ffv-ticks text`);
         return {
             fields: ["low", "high"].map((name) => of(`[data-field=${name}]`).value),
+            cut: ["low", "high"].filter((name) => of(`[data-field=${name}]`).scrollWidth > of(`[data-field=${name}]`).clientWidth),
             bar: of(".ffv-scalebar").textContent,
             marks: (of(".ffv-marks").getAttribute("d") ?? "").split("M").length - 1,
             curve: of(".ffv-curve").getAttribute("d"),

@@ -135,9 +135,9 @@ export function short(value: number, digits = 4, step = Infinity): string {
     return String(Number(value.toPrecision(Math.max(n, Number.isInteger(value) ? 12 : n))));
 }
 
-/** A value that is read off a picture: whole numbers, such as counts, in full. */
-export function reading(value: number): string {
-    return Number.isSafeInteger(value) ? String(value) : short(value, 6);
+/** A value that is read off others which span `range`: whole numbers, such as counts, in full. */
+export function reading(value: number, range: number): string {
+    return Number.isSafeInteger(value) ? String(value) : short(value, 6, range / 100);
 }
 
 /** A step of 1, 2 or 5 times a power of ten, at most `most`. */

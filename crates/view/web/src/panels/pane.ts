@@ -282,7 +282,8 @@ export class PanePanel {
         const place = placeWords(axes, [y, x].slice(-axes.length));
         if (place) parts.push(place);
         const numbers = picture.planes.map((plane) => plane[i * picture.cols + j]!);
-        const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : reading(value)));
+        const { low, high } = this.norm();
+        const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : reading(value, high - low)));
         parts.push(words.join(", "));
         this.readout.textContent = parts.join("  ·  ");
     }

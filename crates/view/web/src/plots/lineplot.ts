@@ -29,6 +29,8 @@ export class LinePlot {
     /** Which value is read. */
     private at = 0;
     private width = 300;
+    /** What the values span. */
+    private range = 1;
     private toX: (value: number) => number = () => 0;
     private fromX: (value: number) => number = () => 0;
     private readonly observer: ResizeObserver;
@@ -75,6 +77,7 @@ export class LinePlot {
         if (!(high >= low)) [low, high] = log ? [1, 10] : [0, 1];
         if (!log && low > 0 && low < 0.5 * high) low = 0;
         if (high === low) high = low + (Math.abs(low) || 1);
+        this.range = high - low;
         const height = (value: number) => (log ? Math.log(value) : value);
         const [bottom, top] = [height(low), height(high)];
         const inner = HEIGHT - PAD.top - PAD.bottom;
@@ -145,6 +148,6 @@ export class LinePlot {
         this.at = Math.min(x.length - 1, Math.max(0, i));
         const at = this.toX(x[this.at]!);
         this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
-        this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${reading(y[this.at]!)}`;
+        this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${reading(y[this.at]!, this.range)}`;
     }
 }
