@@ -16,10 +16,21 @@ pub fn ticks(scale: &Scale) -> Vec<f64> {
         let (low, high) = (min.max(f64::MIN_POSITIVE).log10(), max.log10());
         let step = ((high - low) / MOST).ceil().max(1.0);
         let first = low.ceil();
-        (0..=MOST as i32)
+        let within = |value: &f64| (min * (1.0 - 1e-9)..=max * (1.0 + 1e-9)).contains(value);
+        let decades: Vec<f64> = (0..=MOST as i32)
             .map(|i| 10_f64.powf(first + f64::from(i) * step))
-            .filter(|value| *value <= max * (1.0 + 1e-9))
-            .collect()
+            .filter(within)
+            .collect();
+        if decades.len() > 1 {
+            decades
+        } else {
+            // Ends alone do not show that steps are ratios.
+            (-1..=1)
+                .map(|i| 10_f64.powf(first + f64::from(i)))
+                .flat_map(|power| [power, 2.0 * power, 5.0 * power])
+                .filter(within)
+                .collect()
+        }
     } else {
         let step = round_step((max - min) / MOST);
         let first = (min / step).ceil();
@@ -114,6 +125,16 @@ mod tests {
         let decades = ticks(&Scale { min: 0.5, max: 2000.0, log: true });
         assert_eq!(labels(&decades, 2000.0), ["1", "10", "100", "1000"]);
         assert_eq!(ticks(&Scale { min: 2.0, max: 5.0, log: true }), [2.0, 5.0]);
+        // Within two decades, too, neighbours are no equal differences apart.
+        for (min, max, text) in [
+            (14_040.0, 975_972.0, "20000 50000 1e5 2e5 5e5"),
+            (1.5, 80.0, "2 5 10 20 50"),
+            (0.02, 0.15, "0.02 0.05 0.1"),
+            (3.0, 4.0, "3 4"),
+        ] {
+            let marks = ticks(&Scale { min, max, log: true });
+            assert_eq!(labels(&marks, max - min).join(" "), text);
+        }
     }
 
     #[test]
