@@ -12,7 +12,7 @@ await page.waitForTimeout(200);
 const found = await page.evaluate(() => {
     const look = (pane) => {
         const of = (selector) => document.querySelector(`.ffv-pane-${pane} ${selector}`);
-        const ticks = document.querySelectorAll(`.ffv-pane-${pane} .ffv-ticks text`);
+        const ticks = document.querySelectorAll(`.ffv-pane-${pane} :is(.ffv-ticks, .ffv-ends) text:not(:empty)`);
         return {
             fields: ["low", "high"].map((name) => of(`[data-field=${name}]`).value),
             cut: ["low", "high"].filter((name) => of(`[data-field=${name}]`).scrollWidth > of(`[data-field=${name}]`).clientWidth),

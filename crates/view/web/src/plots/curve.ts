@@ -45,7 +45,7 @@ export class Curve {
     private drawn: unknown[] = [];
 
     constructor(root: SVGSVGElement) {
-        root.append(...this.paths, svg("g", { class: "ffv-ticks" }, ...this.ends));
+        root.append(...this.paths, svg("g", { class: "ffv-ends" }, ...this.ends));
     }
 
     draw(picture: Picture, view: View, norm: Norm): void {
