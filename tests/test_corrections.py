@@ -46,7 +46,9 @@ def repaired(frame, bad):
             if inside and not bad[other]:
                 good.append(frame[other])
         if good:
-            total = sum(complex(value) for value in good)
+            total = 0j
+            for value in good:  # one by one: `sum` rounds in another way from Python 3.14 on
+                total += complex(value)
             mean = complex(total.real / len(good), total.imag / len(good))
             out[cell] = mean if frame.dtype.kind == "c" else mean.real
     return out
