@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from old_hdf5 import with_old_layout, with_one_attribute_for_all
-from test_hdf5 import read, values
+from test_hdf5 import FILTERS, read, values
 
 import framefold as ff
 from framefold.exceptions import FramefoldError, UnsupportedError
@@ -254,3 +254,28 @@ def test_short_addresses_and_lengths(tmp_path, version, sizes):
             assert sizes[0] != sizes[1] or name == "one", (version, name)
             continue
         assert np.array_equal(read(found), array), name
+
+
+@pytest.mark.parametrize("dtype", ["<u2", ">i4", "<f4"])
+@pytest.mark.parametrize("name", ["gzip", "gzip, shuffle", "lzf", "lzf, shuffle", "zstd"])
+def test_what_the_library_decodes_may_be_compressed(tmp_path, dtype, name):
+    """What scale-offset makes of a chunk is as long as its values ask for."""
+    if name not in FILTERS:
+        pytest.skip(f"{name} cannot be written here")
+    array = values((5, 6, 8, 10), dtype)
+    array[0], array[1, 1] = 0, np.arange(80).reshape(8, 10) * 700 % 30_011
+    path = tmp_path / "a.h5"
+    nbit = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    nbit.set_chunk((1, 2, 8, 10))
+    nbit.set_filter(h5py.h5z.FILTER_NBIT)
+    nbit.set_deflate(4)
+    with h5py.File(path, "w") as file:
+        scaled = file.create_dataset(
+            "scaled", data=array, chunks=(1, 4, 8, 10), scaleoffset=0, **FILTERS[name]
+        )
+        assert np.array_equal(scaled, array)
+        shape, kind = h5py.h5s.create_simple(array.shape), h5py.h5t.py_create(array.dtype)
+        h5py.Dataset(h5py.h5d.create(file.id, b"nbit", kind, shape, nbit))[...] = array
+    for ds_path in ("scaled", "nbit"):
+        dataset = ff.Context().load("hdf5", path, ds_path=ds_path)
+        assert np.array_equal(read(dataset), array), ds_path

@@ -37,6 +37,10 @@ use framefold_simd::Simd;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
 use std::fmt;
 
+/// Bytes that what is coded by the library's filters may be longer than the data: scale-offset puts 21 before
+/// them, and 1 behind.
+const LIBRARY_ADDS: usize = 64;
+
 /// One step from pixels to stored bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
@@ -142,6 +146,12 @@ impl Buffers {
 impl Tools {
     /// Decodes one Zstandard frame to exactly as many bytes as `out` has.
     fn zstd(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let n = self.zstd_some(stored, out)?;
+        all_of("Zstandard", n, out.len())
+    }
+
+    /// The same to at most as many; how many there are.
+    fn zstd_some(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize> {
         if self.zstd.is_none() {
             let fresh = zstd::bulk::Decompressor::new();
             self.zstd = Some(fresh.map_err(|error| Error::io("set up Zstandard", error))?);
@@ -149,16 +159,20 @@ impl Tools {
         let Some(decoder) = &mut self.zstd else {
             return Err(Error::bug("Zstandard was not set up"));
         };
-        let n = decoder
+        decoder
             .decompress_to_buffer(stored, out)
-            .map_err(|error| damaged("Zstandard", &error.to_string()))?;
-        all_of("Zstandard", n, out.len())
+            .map_err(|error| damaged("Zstandard", &error.to_string()))
     }
 
     fn deflate(&mut self, stored: &[u8], out: &mut [u8]) -> Result<()> {
-        let n = self.deflate.zlib_decompress(stored, out);
-        let n = n.map_err(|error| damaged("deflate", &error.to_string()))?;
+        let n = self.deflate_some(stored, out)?;
         all_of("deflate", n, out.len())
+    }
+
+    /// To at most as many bytes as `out` has; how many there are.
+    fn deflate_some(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize> {
+        let n = self.deflate.zlib_decompress(stored, out);
+        n.map_err(|error| damaged("deflate", &error.to_string()))
     }
 }
 
@@ -201,8 +215,14 @@ impl Pipeline {
             if last {
                 return filter.undo(from, out, tools);
             }
-            grow(to, size)?;
-            filter.undo(from, to.get_mut(..size).unwrap_or_default(), tools)?;
+            grow(to, size.most)?;
+            let to = to.get_mut(..size.most).unwrap_or_default();
+            let size = if size.exact {
+                filter.undo(from, to, tools)?;
+                size.most
+            } else {
+                filter.undo_some(from, to, tools)?
+            };
             input = match input {
                 Input::First(_) => Input::Second(size),
                 Input::Stored(_) | Input::Second(_) => Input::First(size),
@@ -224,25 +244,33 @@ impl Pipeline {
     }
 
     /// The filters that were applied, each with the size of what it was applied to.
-    fn sizes(&self, mask: u32, decoded: usize) -> Result<Vec<(&Filter, usize)>> {
-        let mut size = Some(decoded);
+    fn sizes(&self, mask: u32, decoded: usize) -> Result<Vec<(&Filter, Size)>> {
+        let exactly = |most| Size { most, exact: true };
+        let mut size = Some(exactly(decoded));
         let mut sizes = Vec::with_capacity(self.0.len());
         for (i, filter) in self.0.iter().enumerate() {
             if i < 32 && mask >> i & 1 == 1 {
                 continue;
             }
             let adds_a_trailer = matches!(filter, Filter::Fletcher32 | Filter::Crc32c);
-            let Some(before) = size.or(adds_a_trailer.then_some(0)) else {
-                return Err(Error::unsupported(format!(
-                    "chunks are compressed, and then filtered again by {filter}"
-                ))
-                .with_hint("rewrite the data with one compressor"));
-            };
-            sizes.push((filter, before));
-            size = size.and_then(|size| filter.size_after(size));
+            let before = size.or(adds_a_trailer.then_some(exactly(0)));
+            sizes.push((filter, before.ok_or_else(|| filtered_again(filter))?));
+            size = size.and_then(|size| filter.after(size));
         }
         Ok(sizes)
     }
+}
+
+/// The size of what a filter is applied to, or the most that it may be.
+#[derive(Clone, Copy)]
+struct Size {
+    most: usize,
+    exact: bool,
+}
+
+fn filtered_again(filter: &Filter) -> Error {
+    Error::unsupported(format!("chunks are compressed, and then filtered again by {filter}"))
+        .with_hint("rewrite the data with one compressor")
 }
 
 /// Where the data are on their way through a pipeline.
@@ -291,6 +319,16 @@ impl Filter {
         }
     }
 
+    /// The same, of something of such a size. How long what the library's filters make is depends on the data.
+    fn after(&self, size: Size) -> Option<Size> {
+        let by_library = matches!(self, Filter::Library(..));
+        let most = match by_library {
+            true => size.most.checked_add(LIBRARY_ADDS)?,
+            false => self.size_after(size.most)?,
+        };
+        Some(Size { most, exact: size.exact && !by_library })
+    }
+
     /// For filters that only add something at the end: checks it, and says how long it is.
     fn trailer(&self, stored: &[u8]) -> Result<Option<usize>> {
         type Checksum = fn(&[u8]) -> u32;
@@ -312,24 +350,38 @@ impl Filter {
         Ok(Some(4))
     }
 
+    /// Decodes `stored` to at most as many bytes as `out` has; how many there are.
+    fn undo_some(&self, stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result<usize> {
+        match self {
+            Filter::Deflate => tools.deflate_some(stored, out),
+            Filter::Zstd => tools.zstd_some(stored, out),
+            Filter::Lzf => lzf::decode(stored, out),
+            Filter::Shuffle { size } => {
+                let room = out.len();
+                let Some(out) = out.get_mut(..stored.len()) else {
+                    return all_of("shuffle", stored.len(), room).map(|()| room);
+                };
+                shuffle::unshuffle(tools.simd, stored, *size, out);
+                Ok(stored.len())
+            }
+            other => Err(filtered_again(other)),
+        }
+    }
+
     /// Decodes `stored` to just as many bytes as `out` has.
     fn undo(&self, stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result<()> {
         match self {
-            Filter::Deflate => tools.deflate(stored, out),
+            Filter::Deflate | Filter::Shuffle { .. } | Filter::Lzf | Filter::Zstd => {
+                let n = self.undo_some(stored, out, tools)?;
+                if n == out.len() { Ok(()) } else { all_of(&self.to_string(), n, out.len()) }
+            }
             Filter::Gzip => {
                 let n = tools.deflate.gzip_decompress(stored, out);
                 let n = n.map_err(|error| damaged("gzip", &error.to_string()))?;
                 all_of("gzip", n, out.len())
             }
-            Filter::Shuffle { size } => {
-                all_of("shuffle", stored.len(), out.len())?;
-                shuffle::unshuffle(tools.simd, stored, *size, out);
-                Ok(())
-            }
-            Filter::Lzf => lzf::decode(stored, out),
             Filter::Lz4 => lz4::decode(stored, out),
             Filter::SizedLz4 => lz4::decode_sized(stored, out),
-            Filter::Zstd => tools.zstd(stored, out),
             Filter::Bitshuffle { size, block, inner } => {
                 bitshuffle::decode(stored, *size, *block, *inner, out, tools)
             }

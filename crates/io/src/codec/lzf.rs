@@ -4,10 +4,11 @@
 //! three bits are the length of a repetition, less 2 (7: the next byte is added), its lower five
 //! bits and the next byte the distance, less 1.
 
-use super::{all_of, damaged};
+use super::damaged;
 use framefold_core::Result;
 
-pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
+/// Decodes to at most as many bytes as `out` has; how many there are.
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<usize> {
     let too_short = || damaged("LZF", "it ends within a run");
     let too_long = || damaged("LZF", "it decodes to more than the chunk's shape has room for");
     let next = |from: &mut usize| {
@@ -35,7 +36,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
         repeat(out, start, at, len).ok_or_else(too_long)?;
         at += len;
     }
-    all_of("LZF", at, out.len())
+    Ok(at)
 }
 
 /// Writes at `at` again what begins at `start`, which may overlap with what is written.
