@@ -147,7 +147,8 @@ def test_differences_in_version_2(tmp_path, order, dtype, astype):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "name", ["Delta", "Zlib", "GZip", "LZ4", "Zstd", "Blosc", "Shuffle", "BZ2", "LZMA"]
+    "name",
+    ["Delta", "Zlib", "GZip", "LZ4", "Zstd", "Blosc", "Shuffle", "BZ2", "LZMA", "Fletcher32"],
 )
 def test_codecs_of_numcodecs_in_version_3(tmp_path, name):
     codecs = pytest.importorskip("numcodecs.zarr3", reason="numcodecs writes them for version 3")
@@ -174,6 +175,25 @@ def test_digits_that_were_lost_before(tmp_path):
         found = read(ff.Context().open(path))
         assert np.array_equal(found, stored[:])
         assert not np.array_equal(found, array)
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 12, 14), (5, 7, 3, 5)])
+def test_checksums_of_hdf5_in_version_2(tmp_path, shape):
+    """As descriptions of HDF5 files in the words of Zarr have them; also of odd lengths."""
+    import numcodecs
+
+    array = values(shape, "u1")
+    path = tmp_path / "a.zarr"
+    options = {"filters": [numcodecs.Fletcher32()], "compressors": None, "zarr_format": 2}
+    stored = zarr.create_array(path, shape=shape, dtype="u1", chunks=(1, 1, *shape[2:]), **options)
+    stored[:] = array
+    assert np.array_equal(read(ff.Context().open(path)), array)
+    chunk = path / "2.3.0.0"
+    damaged = bytearray(chunk.read_bytes())
+    damaged[7] ^= 4
+    chunk.write_bytes(damaged)
+    with pytest.raises(FramefoldError, match="the checksum is"):
+        read(ff.Context().open(path))
 
 
 def in_version_2(path, array, filters, **how):

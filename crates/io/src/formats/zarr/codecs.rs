@@ -179,6 +179,7 @@ pub(super) fn of_bytes(
         "bz2" => Filter::Bzip2,
         "lzma" => Filter::Lzma(lzma(options)?),
         "crc32c" => Filter::Crc32c,
+        "fletcher32" => Filter::Fletcher32,
         // 0 leaves bytes where they are, as 1 does.
         "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(shuffled) },
         "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
