@@ -47,6 +47,8 @@ def nexus(path, detector, *, axes=None, data="data"):
         (75, "µm", 1e6, "microseconds"),
         (75000, b"nm", 1e3, b"msec"),
         (750000, "Angstroms", 1.0, "Seconds"),
+        (75, np.bytes_("µm".encode("latin-1")), 1e6, np.bytes_("µs".encode("latin-1"))),
+        (750000, np.bytes_("Å".encode("latin-1")), 1.0, b"s  "),
     ],
 )
 def test_detectors(tmp_path, data, size, length, times, time):

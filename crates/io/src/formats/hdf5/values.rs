@@ -14,23 +14,34 @@ pub(super) fn attribute_number(group: &Group, name: &str) -> Option<f64> {
 }
 
 pub(super) fn attribute_text(group: &Group, name: &str) -> Option<String> {
-    group.attribute(name).ok()?.read_string().ok()
+    said(&group.attribute(name).ok()?)
+}
+
+/// A text of an attribute. What is not UTF-8 is Latin-1, as older programs wrote it.
+fn said(attribute: &Attribute) -> Option<String> {
+    let latin_1 = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect();
+    attribute.read_string().ok().or_else(|| bytes(attribute).map(latin_1))
 }
 
 /// A name, spelt as those of links are.
 pub(super) fn name(attribute: &Attribute) -> Option<String> {
-    let text = attribute.read_string().ok();
-    text.or_else(|| match &attribute.datatype {
-        // Of a single text of any length, the library has the bytes here, too.
+    attribute.read_string().ok().or_else(|| {
+        let mut bytes = bytes(attribute)?.to_vec();
+        spelling::in_ascii(&mut bytes);
+        String::from_utf8(bytes).ok()
+    })
+}
+
+/// The bytes of a single text.
+fn bytes(attribute: &Attribute) -> Option<&[u8]> {
+    match &attribute.datatype {
+        // Of a text of any length, the library has the bytes here, too.
         Datatype::String { size: StringSize::Fixed(_), .. }
         | Datatype::VarLen { kind: VarLenKind::String, .. } => {
-            let bytes = attribute.raw_data.split(|&byte| byte == 0).next()?;
-            let mut bytes = bytes.trim_ascii_end().to_vec();
-            spelling::in_ascii(&mut bytes);
-            String::from_utf8(bytes).ok()
+            Some(attribute.raw_data.split(|&byte| byte == 0).next()?.trim_ascii_end())
         }
         _ => None,
-    })
+    }
 }
 
 /// The text of a data set within a group.
@@ -48,7 +59,7 @@ pub(super) fn number(group: &Group, name: &str) -> Option<f64> {
 
 /// The unit that a data set says it has.
 pub(super) fn unit(dataset: &Dataset) -> Option<String> {
-    dataset.attribute("units").ok()?.read_string().ok()
+    said(&dataset.attribute("units").ok()?)
 }
 
 /// What a data set says that its numbers stand for.
