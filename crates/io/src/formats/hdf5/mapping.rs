@@ -103,6 +103,8 @@ fn parse(bytes: &[u8], width: usize) -> Result<Vec<Entry>> {
     let mut at = 1 + width;
     let mut entries: Vec<Entry> = vec![];
     let mut names_bytes = 0usize;
+    // The first name that is not UTF-8.
+    let mut foreign: Option<String> = None;
     for _ in 0..n_entries {
         let flags = if version == 1 { number(bytes, at, 1).ok_or_else(damaged)? } else { 0 };
         at += usize::from(version == 1);
@@ -111,11 +113,16 @@ fn parse(bytes: &[u8], width: usize) -> Result<Vec<Entry>> {
             *at += width;
             entries.get(number)
         };
-        let text = |at: &mut usize| {
+        let mut text = |at: &mut usize| {
             let rest = bytes.get(*at..)?;
             let len = rest.iter().position(|&byte| byte == 0)?;
             *at += len + 1;
-            std::str::from_utf8(rest.get(..len)?).ok().map(str::to_owned)
+            let name = rest.get(..len)?;
+            let text = String::from_utf8_lossy(name).into_owned();
+            if text.as_bytes() != name {
+                foreign.get_or_insert_with(|| text.clone());
+            }
+            Some(text)
         };
         let file = match flags {
             _ if flags & 4 != 0 => Some(".".to_owned()),
@@ -143,7 +150,13 @@ fn parse(bytes: &[u8], width: usize) -> Result<Vec<Entry>> {
     if number(bytes, at, 4) != Some(u64::from(jenkins_lookup3(covered))) {
         return Err(damaged());
     }
-    Ok(entries)
+    match foreign {
+        None => Ok(entries),
+        Some(name) => Err(Error::unsupported(format!(
+            "a virtual data set is made of '{name}', whose name is not UTF-8"
+        ))
+        .with_hint("open what it is made of, one by one")),
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +188,19 @@ mod tests {
             damaged[at] ^= 0x10;
             assert!(parse(&damaged, 8).is_err(), "{at}");
         }
+    }
+
+    #[test]
+    fn names_that_are_not_utf_8_are_no_damage() {
+        let mut bytes = stored();
+        let at = bytes.iter().position(|&byte| byte == b'p').unwrap();
+        bytes[at] = 0xE9;
+        let end = bytes.len() - 4;
+        assert!(parse(&bytes, 8).unwrap_err().message().contains("damaged"));
+        let checksum = jenkins_lookup3(&bytes[..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&checksum);
+        let error = parse(&bytes, 8).unwrap_err();
+        assert!(error.message().contains("whose name is not UTF-8"), "{error}");
     }
 
     #[test]
