@@ -347,3 +347,37 @@ def test_any_bytes_are_read_or_refused(ctx, tmp_path, maker, data):
         assert np.isfinite([axis.scale, axis.offset]).all()
         assert axis.scale != 0
     assert all(np.isfinite(v) for v in dataset.metadata.values() if isinstance(v, float))
+
+
+def test_planes_of_metamorph_are_frames(tmp_path, ctx):
+    """Of which one page stands for all."""
+    tifffile = pytest.importorskip("tifffile")
+    planes = np.arange(5 * 6 * 7, dtype="<u2").reshape(5, 6, 7)
+    behind = 8 + planes.nbytes
+    times = struct.pack("<30I", *[1, 1, 2_457_000, 0, 2_457_000, 0] * 5)
+    display = struct.pack("<4I", 0, 1, 1, 5)
+    tags = [
+        (256, 4, 1, 7),
+        (257, 4, 1, 6),
+        (258, 4, 1, 16),
+        (262, 4, 1, 1),
+        (273, 4, 1, 8),
+        (277, 4, 1, 1),
+        (278, 4, 1, 6),
+        (279, 4, 1, 84),
+        (33628, 4, 2, behind + len(times)),
+        (33629, 5, 5, behind),
+    ]
+    content = planes.tobytes() + times + display
+    directory = b"".join(struct.pack("<HHII", *tag) for tag in tags) + bytes(4)
+    path = tmp_path / "a.stk"
+    path.write_bytes(
+        struct.pack("<2sHI", b"II", 42, 8 + len(content))
+        + content
+        + struct.pack("<H", len(tags))
+        + directory
+    )
+    assert np.array_equal(tifffile.imread(path), planes)
+    dataset = ctx.open(path)
+    assert dataset.meta["description by"] == "MetaMorph"
+    assert np.array_equal(np.asarray(dataset), planes)

@@ -40,6 +40,7 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const SUBSAMPLING: u16 = 530;
     pub(in crate::formats::tiff) const DEPTH: u16 = 32997;
     pub(in crate::formats::tiff) const TILE_DEPTH: u16 = 32998;
+    pub(in crate::formats::tiff) const METAMORPH_PLANES: u16 = 33629;
 }
 
 /// How numbers are stored in a file.
@@ -159,6 +160,11 @@ impl Directory<'_> {
             }
         };
         Ok(Some(Numbers { at: entry.at, size, count: entry.count }))
+    }
+
+    /// How many values a tag has, if it is there.
+    pub(super) fn count_of(&self, tag: u16) -> Option<u64> {
+        Some(self.entries.iter().find(|entry| entry.tag == tag)?.count)
     }
 
     /// The first whole number of a tag, if it is there.
