@@ -244,6 +244,17 @@ def test_a_renamed_file_is_recognized_by_its_content(ctx, files, tmp_path, kind)
     assert dataset.shape.nav.size == 30
 
 
+@pytest.mark.parametrize("program", ["gzip", "bz2", "lzma"])
+def test_files_that_were_compressed_as_a_whole(ctx, files, tmp_path, program):
+    module = pytest.importorskip(program, reason="it is part of most builds of Python")
+    stored = module.compress(files["npy"][0].read_bytes())
+    name = {"bz2": "bzip2", "lzma": "xz"}.get(program, program)
+    for path in (tmp_path / f"scan.npy.{name}", tmp_path / "scan.npy"):
+        path.write_bytes(stored)
+        with pytest.raises(FramefoldError, match=f"compressed as by {name}: decompress it first"):
+            ctx.open(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_unreadable_file(ctx, files):
     path, _ = files["npy"]

@@ -46,6 +46,14 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     detect_in(&formats(), &Prefix { path, bytes: &bytes, len })
 }
 
+/// How files begin that were compressed as a whole, and a program that does it.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+];
+
 /// Formats of which each file stands for itself, and several are a stack.
 const STACKED: &[&str] =
     &["npy", "mrc", "blo", "seq", "ser", "empad", "hdf5", "zarr", "prz", "spe"];
@@ -254,7 +262,11 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
             Error::unsupported(format!("no format matches: {told}"))
         }
     };
-    Err(error.with_path(prefix.path).with_hint(
-        "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape",
-    ))
+    let compressed = COMPRESSED.iter().find(|(start, _)| prefix.bytes.starts_with(start));
+    Err(error.with_path(prefix.path).with_hint(match compressed {
+        Some((_, program)) => format!("it is compressed as by {program}: decompress it first"),
+        None => {
+            "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape".into()
+        }
+    }))
 }
