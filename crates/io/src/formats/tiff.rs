@@ -11,13 +11,13 @@
 //! samples are (258, 277, 339), how they are compressed (259, 317), and where its strips (273, 278,
 //! 279) or tiles (322 to 325) lie. Pages that show another one in small (tag 254) are no frames.
 //! ImageJ writes files beyond 4 GB with one directory and all frames after the pixels of the first
-//! one, and says how many in the description (270). So does MetaMorph in its files (`.stk`), which say it by the
-//! number of values of tag 33629. OME's description says which page is which plane:
-//! see `planes`.
+//! one, and says how many in the description (270). So does MetaMorph in its files (`.stk`), which say
+//! it by the number of values of tag 33629, beside tag 33628. OME's description says which page is
+//! which plane: see `planes`.
 //!
-//! Known writers: ImageJ, tifffile, libtiff, Bio-Formats, MetaMorph, microscopes of many makers. Limits: no
-//! JPEG, no floats of 24 bits, no volumes. Of pages of several kinds, such as a preview before the
-//! data, those of one kind are the frames: see `series`.
+//! Known writers: ImageJ, tifffile, libtiff, Bio-Formats, MetaMorph, microscopes of many makers.
+//! Limits: no JPEG, no floats of 24 bits, no volumes. Of pages of several kinds, such as a preview
+//! before the data, those of one kind are the frames: see `series`.
 
 mod describe;
 mod ifd;

@@ -42,8 +42,11 @@ impl Description {
         found.metadata.text(Quantity::Software, directory.text(tag::SOFTWARE).as_deref());
         let when = directory.text(tag::DATE_TIME).map(|when| iso_time(&when).unwrap_or(when));
         found.metadata.text(Quantity::RecordedAt, when.as_deref());
-        // MetaMorph has six numbers for each plane, and one page for all of them.
-        if let Some(n_planes) = directory.count_of(tag::METAMORPH_PLANES) {
+        // MetaMorph has six numbers for each plane, and one page for all of them; programs that wrote a
+        // plane of it anew may keep one of its tags.
+        if let (Some(_), Some(n_planes)) =
+            (directory.count_of(tag::METAMORPH), directory.count_of(tag::METAMORPH_PLANES))
+        {
             found.kind = Some("MetaMorph");
             found.n_frames = Some(n_planes);
         }

@@ -40,6 +40,7 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const SUBSAMPLING: u16 = 530;
     pub(in crate::formats::tiff) const DEPTH: u16 = 32997;
     pub(in crate::formats::tiff) const TILE_DEPTH: u16 = 32998;
+    pub(in crate::formats::tiff) const METAMORPH: u16 = 33628;
     pub(in crate::formats::tiff) const METAMORPH_PLANES: u16 = 33629;
 }
 
