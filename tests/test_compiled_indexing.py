@@ -17,6 +17,13 @@ def ctx():
     return ff.Context.make_with("inline")
 
 
+#: For what is run in the interpreter, too.
+reads_first = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.3.0",
+    reason="NumPy itself reads indices that it has written over, and writes behind arrays",
+)
+
+
 class One(ff.UDF):
     def get_preferred_input_dtype(self):
         return self.USE_NATIVE_DTYPE
@@ -25,6 +32,27 @@ class One(ff.UDF):
         return {"x": self.buffer("nav", dtype="int64", extra_shape=(8, 12))}
 
 
+def test_indices_and_what_is_assigned_are_read_first(ctx):
+    class Assigned(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, a, b = self.results.x, np.array([3, 0, 2, 1]), np.array([[1, 0, 3, 2]])
+            c, d = np.arange(5), np.arange(16).reshape((2, 8))
+            a[a] = np.arange(4) * 5
+            b[0, b[0]] += 10
+            c[np.array([4, 3, 2, 1, 0])] = c
+            d[0, d[0] % 2 > 0] = d[0, :3:-1]
+            x[0, :4], x[1, :4], x[2, :5], x[3, :8] = a, b[0], c, d[0]
+
+    x = results(ctx, DATA, Assigned())["x"]
+    # As NumPy itself does from 2.3 on.
+    assert (x[..., 0, :4] == [5, 15, 10, 0]).all()
+    assert (x[..., 1, :4] == [11, 10, 13, 12]).all()
+    assert (x[..., 2, :5] == [4, 3, 2, 1, 0]).all()
+    assert (x[..., 3, :8] == [0, 7, 2, 6, 4, 5, 6, 4]).all()
+
+
+@reads_first
 def test_what_is_assigned_may_be_a_part_of_the_same_array(ctx):
     class Assigned(One):
         @ff.compiled
@@ -63,6 +91,7 @@ def test_rows_may_overlap_what_is_assigned(ctx):
     both(ctx, DATA, Assigned)
 
 
+@reads_first
 def test_indices_and_read_only_views_may_be_a_part_of_the_same_array(ctx):
     class Assigned(One):
         @ff.compiled
