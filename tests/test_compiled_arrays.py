@@ -473,6 +473,8 @@ REFUSED = (
     "x[0] = int(self.params.weights[0] * np.inf)",
     "x[0] = round(self.params.weights[0] * np.nan)",
     "x[0] = math.floor(self.params.weights[0] * -np.inf)",
+    "x[0] = len(np.array_split(frame[0], -1))",
+    "x[0] = len(np.hsplit(frame, indices_or_sections=-1))",
 )
 
 
@@ -480,7 +482,8 @@ REFUSED = (
 def test_what_numpy_refuses(ctx, line):
     for cls in one_of(REFUSED), interpreted(one_of(REFUSED)):
         with pytest.raises(
-            (TypeError, ValueError, OverflowError), match=r"negative|below 0|weights|square|integer"
+            (TypeError, ValueError, OverflowError),
+            match=r"negative|below 0|larger than 0|weights|square|integer",
         ):
             results(ctx, DATA, cls(which=REFUSED.index(line), weights=np.ones(7)))
 
@@ -491,6 +494,7 @@ OF_TRUTH_VALUES = (
     "x[:] = -(frame[0] > 3)",
     "x[:] = np.sign(frame[0] > 3)",
     "np.positive(frame[0] > 3, x)",
+    "x[0] = np.percentile(frame > 3, 50) + np.nanquantile(frame > 3, 0.5)",
 )
 
 
@@ -500,6 +504,16 @@ def test_types_that_numpy_refuses(ctx, line):
         results(ctx, DATA, case(line)())
     with pytest.raises(TypeError, match=r"boolean|BoolDType"):
         results(ctx, DATA, interpreted(case(line))())
+
+
+@pytest.mark.parametrize("line", ["np.round(frame * 0.3, 0, out)", "np.around(frame, 1, out=out)"])
+def test_outputs_that_numpy_refuses(ctx, line):
+    line = f"out = np.zeros(frame.shape, np.uint8); {line}; x[0] = out.sum()"
+    data = DATA.astype("float32") - 9
+    with pytest.raises(UDFError, match=r"a?round of float(32|64) has no output of uint8"):
+        results(ctx, data, case(line)())
+    with pytest.raises(TypeError, match="same_kind"):
+        results(ctx, data, interpreted(case(line))())
 
 
 @numba.vectorize

@@ -48,6 +48,8 @@ INTEGRALS = [vars(np)[name] for name in ("trapz", "trapezoid") if name in vars(n
 PRODUCTS |= dict.fromkeys(INTEGRALS, ("y", "x", "dx"))
 #: The functions of operators that Numba has for arrays of more types than NumPy.
 UFUNCS = {operator.sub: np.subtract, operator.neg: np.negative, operator.pos: np.positive}
+#: What NumPy computes of differences of elements, which masks have none of.
+PERCENTILES = (np.percentile, np.quantile, np.nanpercentile, np.nanquantile)
 #: Types of numbers that may be Python's.
 OF_PYTHON_NUMBERS = {nt.int64: int, nt.float64: float, nt.complex128: complex}
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
@@ -139,6 +141,8 @@ class Arithmetic(KeepReadOnly):
         super().refuse(state, statement)
         value = getattr(statement, "value", None)
         function, kinds = self._call(state, statement)
+        if function in PERCENTILES and dtype_of(kinds[0]) == nt.boolean:
+            function, kinds = np.subtract, (kinds[0], kinds[0])  # of which it is made there
         if isinstance(value, ir.Expr) and value.op in ("binop", "unary"):
             function = UFUNCS.get(value.fn)
             kinds = tuple(state.typemap[each.name] for each in value.list_vars())

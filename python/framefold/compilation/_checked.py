@@ -24,6 +24,7 @@ from numba.core.errors import NumbaTypeError
 from numba.core.extending import intrinsic
 from numba.core.imputils import impl_ret_borrowed
 from numba.np.arrayobj import extents_may_overlap, get_array_memory_extents, make_array
+from numba.np.numpy_support import as_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
@@ -37,6 +38,7 @@ from framefold.compilation._instead import (
     floor_quotient,
     inside,
     nan_if_any,
+    several,
     square,
 )
 from framefold.compilation._lowering import HELPER
@@ -160,6 +162,13 @@ BY_OUTPUT = {
     np.around: ("a", "decimals", "out"),
     np.clip: ("a", "a_min", "a_max", "out"),
 }
+#: How Numba calls the arguments of functions, which of them is not looked at where it is of a type,
+#: and what does.
+UNSEEN: dict[Any, Any] = {np.linalg.solve: (("a", "b"), 0, nt.Array, square)}
+UNSEEN |= dict.fromkeys(
+    (np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
+    (("ary", "indices_or_sections", "axis"), 1, nt.Integer, several),
+)
 #: Methods that are such functions.
 METHODS = {(nt.Array, "take"): np.take, (nt.Array, "clip"): np.clip}
 METHODS |= {(nt.Array, each.__name__): each for each in (np.sum, np.mean, np.var, np.std)}
@@ -265,7 +274,7 @@ class CheckArrays(Indexing):
             made = made or self._copy_of_integers(state, statement, new)
             made = made or self._median(state, statement, new)
             made = made or self._of_many(state, statement, new)
-            made = made or self._solve(state, statement, new)
+            made = made or self._seen(state, statement, new)
             made = made or self._clip(state, statement, new)
             made = made or self._call_by_index(state, statement, new)
             made = made or self._call_by_output(state, statement, new)
@@ -363,15 +372,18 @@ class CheckArrays(Indexing):
         name = new(ir.Global(function.__name__, function, loc))
         return ir.Expr.call(name, (given["a"], axis, *types), (), loc)
 
-    def _solve(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
-        """What to call for ``np.linalg.solve``, which takes a matrix of any shape."""
+    def _seen(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
+        """What to call for a function that takes anything for one of its arguments."""
         value, loc = statement.value, statement.loc
-        called, _ = self._call(state, statement)
-        if called is not np.linalg.solve:
+        called, kinds = self._call(state, statement)
+        if called not in UNSEEN:
             return None
-        given = self._given(state, value, ("a", "b"), new)
-        check = new(ir.Global("square", square, loc))
-        given["a"] = new(ir.Expr.call(check, (given["a"],), (), loc))
+        names, at, kind, look = UNSEEN[called]
+        if not isinstance(kinds[at], kind):
+            return None
+        given = self._given(state, value, names, new)
+        check = new(ir.Global(look.__name__, look, loc))
+        given[names[at]] = new(ir.Expr.call(check, (given[names[at]],), (), loc))
         return self._called_as(value, called, given, new)
 
     def _copy_of_integers(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
@@ -458,6 +470,9 @@ class CheckArrays(Indexing):
         names = BY_OUTPUT.get(function, ())
         if not names or len(kinds) < len(names) or not array_of(kinds[-1]):
             return None
+        first, out = (as_dtype(dtype_of(kinds[at])) for at in (0, -1))
+        if not np.can_cast(first, out, "same_kind"):
+            raise NumbaTypeError(f"{function.__name__} of {first} has no output of {out}", loc=loc)
         given = self._given(state, value, names, new)
         for name, kind in zip(names[:-1], map(array_of, kinds), strict=False):
             if not kind:

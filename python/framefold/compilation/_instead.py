@@ -18,6 +18,7 @@ nt: Any = numba.types
 
 OUTSIDE = "index is out of bounds"
 NOT_SQUARE = "np.linalg.solve needs a square matrix"
+NO_SECTIONS = "the number of sections has to be above 0"
 NOT_FINITE = "NaN is no integer"
 TOO_LARGE = "the number is infinite, or beyond integers of 64 bits"
 BELOW_0 = "np.bincount counts integers from 0 on; one is below 0"
@@ -43,6 +44,14 @@ def square(matrix: Any) -> Any:
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(NOT_SQUARE)
     return matrix
+
+
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def several(sections: Any) -> Any:
+    """A number of sections, of which there has to be one."""
+    if sections <= 0:
+        raise ValueError(NO_SECTIONS)
+    return sections
 
 
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
