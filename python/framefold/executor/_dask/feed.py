@@ -376,7 +376,7 @@ class Feed:
                     if not indices:  # workers with a device may still get some
                         break
                     self._give(worker, indices)
-        self._try_again_elsewhere(usable)
+        self._try_again_elsewhere()
 
     def _take(self, worker: WorkerState, n_wanted: int) -> list[int]:
         """The next batch for a worker."""
@@ -444,7 +444,7 @@ class Feed:
             # In a separate frame: an exception refers to the frames that it passed through.
             self._give_results(answer, batch.buffer)
         except MemoryError as error:
-            self._tasks.fail(batch.indices[0], error)
+            self._tasks.fail(next(iter(batch.indices), None), error)
             return
         if answer.failure is not None:
             failed, packed = answer.failure
@@ -501,9 +501,6 @@ class Feed:
         """
         worker.batches.remove(batch)
         self._resources.release(batch.future, batch.buffer)
-        for other in (other for each in self._workers.values() for other in each.batches):
-            if not set(batch.indices).isdisjoint(other.indices):
-                other.is_copied = False  # what is lost may have been the copy
         for index in self._to_do(batch.indices) if lost else ():
             if (attempts := self._tasks.schedule.lost(index, blamed)) >= ATTEMPTS:
                 died = messages.died(self._names, index, attempts, worker.address)
@@ -522,41 +519,44 @@ class Feed:
         is_open = self._tasks.schedule.is_open
         return [i for i in indices if is_open(i) and not any(i in batch for batch in batches)]
 
-    def _try_again_elsewhere(self, usable: list[WorkerState]) -> None:
+    def _try_again_elsewhere(self) -> None:
         """Send the partition to be merged next to another worker as well, if it is late.
 
         The worker that has it may be slow, busy with other runs, or out of reach. A result that is
         on its way for long is given up, as Dask may bring it together with that of a worker out of
         reach; the same one computes it again if no other is idle. Each time after twice as long.
+        A worker is idle if all that it has is done, whether or not the results arrive.
         """
         tasks, now, workers = self._tasks, self._clock, self._workers.values()
         waited_for = tasks.schedule.n_merged
         having = [(h, b) for h in workers for b in h.batches if waited_for in b.indices]
-        if not having or any(batch.is_copied for _, batch in having):
+        idle = [each for each in workers if each.is_idle]
+        if not having and idle and (indices := self._take(idle[0], 1)):
+            self._give(idle[0], indices)  # what does not arrive leaves no room for more
+        if len(having) != 1:
             return
         worker, batch = having[0]
-        idle = [each for each in usable if each.takes_part and each is not worker]
+        idle.sort(key=lambda each: each is worker)  # the last one
         if is_done := batch.future.status == "finished":
-            own = [worker] if worker.takes_part and len(workers) > 1 else []
-            idle = [each for each in idle + own if not each.has_to_do]
             batch.fetched_at = now if batch.fetched_at is None else batch.fetched_at
             due = batch.fetched_at + self._late
         else:
-            idle = [each for each in idle if not each.batches]
             late = LATE_FIRST
             if worker.state is Participation.PREPARING and self._was_usable:
                 late = LATE  # others have planned the run meanwhile
             elif tasks.seconds is not None:
                 late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
             due = batch.since + late
-        if idle and now > due:
+        if idle and len(workers) > 1 and now > due:
             self._late *= 2 if is_done else 1
-            if is_done and batch.future is not worker.run:
+            indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
+            if not is_done:
+                worker.is_late = True
+            elif worker.state is Participation.PREPARING or batch.future is worker.run:
+                batch.indices = []  # what it is needed for beside them has to come
+            else:
                 worker.batches.remove(batch)
                 self._resources.release(batch.future, batch.buffer)
-            else:  # what comes with the worker's run has to come
-                batch.is_copied = worker.is_late = True
-            indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
             if indices:
                 self._give(idle[0], indices)
             self._updated_at = float("-inf")

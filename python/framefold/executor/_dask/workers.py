@@ -78,8 +78,6 @@ class Batch:
     since: float
     #: Memory for its results.
     buffer: SharedBuffer | None = None
-    #: Whether it was sent to another worker as well, because it takes long.
-    is_copied: bool = False
     #: When it was first seen that they are done and merged next, so that their results are on their
     #: way, by the clock of the feed.
     fetched_at: float | None = None
@@ -169,6 +167,12 @@ class WorkerState:
     def has_to_do(self) -> bool:
         """Whether there is something that it has not done; results may still have to come."""
         return any(batch.future.status == "pending" for batch in self.batches)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has planned the run, and has nothing to do."""
+        is_ready = self.run is not None and self.run.status == "finished"
+        return is_ready and self.takes_part and not self.has_to_do
 
     def set_gone(self) -> None:
         """Wait no more for data that are on their way to it."""
