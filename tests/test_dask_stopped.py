@@ -12,6 +12,7 @@ import pytest
 from process_cases import (
     Numbers,
     PerFrame,
+    eventually,
     frames,
     hard_limit,  # noqa: F401 - a fixture
     sleepy,
@@ -21,9 +22,13 @@ pytest.importorskip("distributed")
 
 from dask_cases import (
     assert_usable,
+    connected_to,
     local,  # noqa: F401 - a fixture
 )
 from distributed import client as dask_client
+
+import framefold as ff
+from framefold.exceptions import WorkerError
 
 if sys.platform != "linux":
     pytest.skip("stops processes", allow_module_level=True)
@@ -107,4 +112,32 @@ def test_a_first_result_that_does_not_arrive(local, monkeypatch, which, long):  
         results = local.run_udf(frames(local, 40, 20), udf)
     assert results["number"].data.tolist() == list(range(40))
     assert results["total"].data.tolist() == [sum(range(40))]
+    assert_usable(local)
+
+
+def test_a_client_that_brings_no_results_any_more(local, monkeypatch):  # noqa: F811
+    """Dask brings no more than five at a time, and none after one was cancelled that waited."""
+    local.executor.client.wait_for_workers(2, 40)
+    executor = connected_to(local.executor, direct_to_workers=True)
+    client = executor.client
+
+    async def never(_who_has, **_options):
+        await asyncio.Event().wait()
+
+    async def cancel_one_that_waits():
+        tasks = []
+        for future in futures:
+            tasks.append(asyncio.ensure_future(client.gather([future], asynchronous=True)))
+            await asyncio.sleep(0.01)
+        for task in reversed(tasks):
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    futures = [client.submit(abs, number, pure=False) for number in range(6)]
+    assert eventually(lambda: all(future.status == "finished" for future in futures))
+    with monkeypatch.context() as patched:
+        patched.setattr(dask_client, "gather_from_workers", never)
+        client.sync(cancel_one_that_waits)
+    with ff.Context(executor=executor) as context, pytest.raises(WorkerError, match="make another"):
+        context.run_udf(frames(context), PerFrame(sleepy))
     assert_usable(local)

@@ -21,7 +21,8 @@ from distributed import Future, KilledWorker
 from framefold.exceptions import WorkerError
 from framefold.executor._dask import messages
 from framefold.executor._dask.memory import SharedBuffer, is_near
-from framefold.executor._dask.resources import CANCELLED, Demand, RunResources, Shipping
+from framefold.executor._dask.messages import CANCELLED
+from framefold.executor._dask.resources import Demand, RunResources, Shipping
 from framefold.executor._dask.work import Answer, Busy, ShippedRun
 from framefold.executor._dask.workers import (
     BATCH_BYTES,
@@ -467,18 +468,17 @@ class Feed:
             return  # the worker is gone, or the batch is given to another one
         # Or it does not take changes of parameters.
         is_preparing = worker.state is Participation.PREPARING or batch is None
+        is_there = batch is not None and batch.future.status == "finished"
+        # The future is; or what Dask did to bring its result, perhaps with those of others.
+        is_cancelled = isinstance(error, CANCELLED)
         # A connection broke: to this worker, or to one that died with data of the run.
-        is_broken = isinstance(error, OSError) and is_preparing
+        is_broken = (isinstance(error, OSError) or (is_cancelled and is_there)) and is_preparing
         worker.n_broken += is_broken
-        if isinstance(error, CANCELLED) or (is_broken and worker.n_broken < ATTEMPTS):
+        if worker.n_broken < ATTEMPTS if is_broken else is_cancelled:
             failures.clear_traceback(error)  # or future and frames would refer to each other
             worker.needs_restart = True
-        elif isinstance(error, KilledWorker) and is_preparing:
-            self._exclude(worker, "it died while it prepared the run")
-        elif isinstance(error, ModuleNotFoundError) and is_preparing:
-            self._exclude(worker, f"{error.name or error} is not installed there")
         elif is_preparing:
-            self._exclude(worker, f"{type(error).__name__}: {error}")
+            self._exclude(worker, messages.not_prepared(error))
         elif isinstance(error, KilledWorker) and batch is not None:
             self._reassign(worker, batch, blamed=True)
         elif isinstance(error, Exception) and batch is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from typing import TYPE_CHECKING
+
+from distributed import KilledWorker
 
 from framefold.exceptions import FileAccessError, WorkerError
 from framefold.executor._wire.failures import NotStartedError
@@ -10,9 +14,26 @@ from framefold.executor._wire.failures import NotStartedError
 if TYPE_CHECKING:
     from framefold.executor._dask.workers import WorkerState
 
+#: What waiting for a future raises if it is cancelled or released.
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
+
 
 class CannotTakePartError(WorkerError, FileAccessError):
     """No worker can open the data set, or none has framefold."""
+
+
+def not_prepared(error: BaseException) -> str:
+    """Why a worker cannot take part that was to prepare the run."""
+    if isinstance(error, KilledWorker):
+        return "it died while it prepared the run"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name or error} is not installed there"
+    if isinstance(error, CANCELLED):
+        return (
+            "its results are not brought here: a client of Dask brings none any more once that was "
+            "cancelled while it waited for a worker out of reach. Close this one and make another"
+        )
+    return f"{type(error).__name__}: {error}"
 
 
 def none_can(names: str, scheduler: str, workers: list[WorkerState]) -> WorkerError:

@@ -24,8 +24,6 @@ from framefold.executor._tasks import ATTEMPTS
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
 SMALL = 32 << 10
-#: What waiting for a future raises if it is cancelled or released.
-CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 _numbers = itertools.count(1)
 
