@@ -14,6 +14,17 @@ from own_command_cases import DATA, MAXIMUM, run_own  # noqa: F401 - a fixture
 
 import framefold as ff
 from framefold import _own_commands, cli
+from framefold._own_commands import functions
+
+
+@pytest.fixture(autouse=True)
+def one_command(monkeypatch):
+    """Each test is a program of its own, as to where modules are."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setattr(functions, "_beside", [])
+    yield
+    for name in [name for name in sys.modules if name.startswith(("own_s", "own_p", "own_q"))]:
+        del sys.modules[name]
 
 
 def test_lists_with_files_of_functions(run, tmp_path, request, capfd):
@@ -46,8 +57,7 @@ def test_files_may_be_called_as_modules_are(run, tmp_path):
     assert known == {name: sys.modules.get(name) for name in known}
 
 
-def test_files_may_import_modules_beside_them(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+def test_files_may_import_modules_beside_them(run, tmp_path):
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside/own_factor.py").write_text("factor = 3\n")
     (tmp_path / "beside/signal.py").write_text("raise AssertionError\n")
@@ -55,6 +65,48 @@ def test_files_may_import_modules_beside_them(run, tmp_path, monkeypatch):
     (tmp_path / "beside/uses.py").write_text(code)
     assert _own_commands.run(["run", "beside/uses.py:f", "a.npy", "-f", "-o", "out.npy"]) == 0
     np.testing.assert_array_equal(np.load("out.npy"), 3 * DATA.sum(axis=(2, 3)))
+
+
+@pytest.mark.parametrize(
+    "names", ["p/own_p.py:f,q/own_q.py:f", "p/own_p.py:f,own_q:f", "own_q:f,p/own_p.py:f"]
+)
+@pytest.mark.parametrize("module", ["own_setting.py", "own_set/setting.py"])
+def test_two_folders_with_a_module_of_the_same_name(run, tmp_path, capfd, names, module):
+    """The second function got the module of the first one."""
+    for folder, of in ("p", "own_p"), ("q" if "q/" in names else ".", "own_q"):
+        (tmp_path / folder / module).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / folder / module).write_text(f"name = '{of}'\n")
+        code = f"from {module[:-3].replace('/', '.')} import name\ndef f(frame): return len(name)\n"
+        (tmp_path / folder / f"{of}.py").write_text(code)
+    assert _own_commands.run(["run", names, "a.npy", "-f", "-o", "{reduction}.npy"]) == 2
+    said = capfd.readouterr().err
+    assert f"both have a module '{module.partition('/')[0].removesuffix('.py')}'" in said
+
+
+def test_a_module_of_the_current_folder_that_comes_first(run, tmp_path, capfd):
+    """As `python -m framefold` has it, which finds modules here."""
+    (tmp_path / "p").mkdir()
+    for folder in (tmp_path, tmp_path / "p"):
+        (folder / "own_setting.py").touch()
+    (tmp_path / "p/uses.py").write_text("from own_setting import factor\n")
+    sys.path.insert(0, str(tmp_path))
+    assert run("p/uses.py:f a.npy -f -o out.npy") == 2
+    assert "both have a module 'own_setting'" in capfd.readouterr().err
+
+
+def test_two_files_of_the_same_name(run, tmp_path):
+    """As two versions of a function, with modules of other names beside them."""
+    for folder, factor in {"p": 2, "q": 3}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"own_of_{folder}.py").write_text(f"factor = {factor}\n")
+        code = f"def {folder}(frame): return factor * frame.sum()\n"
+        (tmp_path / folder / "own_same.py").write_text(
+            f"from own_of_{folder} import factor\n{code}"
+        )
+    names = "p/own_same.py:p,q/own_same.py:q"
+    assert _own_commands.run(["run", names, "a.npy", "-f", "-o", "{reduction}.npy"]) == 0
+    for folder, factor in {"p": 2, "q": 3}.items():
+        np.testing.assert_array_equal(np.load(f"{folder}.npy"), factor * DATA.sum(axis=(2, 3)))
 
 
 def test_what_names_a_function_is_told_from_files_and_values():

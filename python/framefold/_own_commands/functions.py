@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from ast import literal_eval
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF
 from framefold.udf.native import METHOD, NativeUDF, as_udf
+
+#: The folders of files with functions that this command runs.
+_beside: list[str] = []
 
 
 def found(name: str) -> Any:
@@ -23,16 +28,21 @@ def found(name: str) -> Any:
             spec = spec_from_file_location(_name_of_file(Path(place)), place)
             if spec is None or spec.loader is None or not Path(place).is_file():
                 raise InvalidArgumentError(f"there is no file '{place}'")
+            # Modules beside it are found, too, after all others, which framefold itself may need.
+            beside = Path(place).resolve().parent
+            here = {"", os.getcwd()}.intersection(sys.path)  # with `python -m framefold`, too
+            _refuse_same(beside, [*_beside, *here], {Path(place).stem} & {*sys.modules})
+            sys.path.append(str(beside))
+            _beside.append(str(beside))
             module = module_from_spec(spec)
             sys.modules[spec.name] = module
-            # Modules beside it are found, too, unless others of their names are.
-            sys.path.append(str(Path(place).resolve().parent))
             spec.loader.exec_module(module)
         elif not place or place.startswith("."):
             raise InvalidArgumentError(
                 f"'{name}' names no function; write MODULE:NAME or FILE.py:NAME, before the files"
             )
         else:
+            _refuse_same(Path.cwd(), _beside)
             sys.path.insert(0, "")  # modules of this folder, as `python -m` finds them
             module = import_module(place)
     except ModuleNotFoundError as error:
@@ -47,6 +57,26 @@ def found(name: str) -> Any:
             f"'{place}' has no '{attribute}'; it has {', '.join(public) or 'nothing'}"
         )
     return getattr(module, attribute)
+
+
+def _refuse_same(folder: Path, others: Sequence[str], known: Set[str] = frozenset()) -> None:
+    """Raise if others have a module of the same name as one in a folder.
+
+    Python has one of them alone, and functions from both folders would get that one.
+    """
+    for other in {Path(each).resolve() for each in others} - {folder.resolve()}:
+        if both := (_modules(folder) & _modules(other)) - known:
+            raise InvalidArgumentError(
+                f"'{folder}' and '{other}' both have a module '{min(both)}', of which a command "
+                f"can import one alone: rename one, or run the functions of each folder there, by "
+                f"a command of their own"
+            )
+
+
+def _modules(folder: Path) -> set[str]:
+    """What can be imported from a folder: files, packages, and folders without __init__.py."""
+    beside = {module.name for module in iter_modules([str(folder)])}
+    return beside | {path.parent.name for path in folder.glob("*/*.py")}
 
 
 def _name_of_file(path: Path) -> str:
