@@ -230,12 +230,14 @@ def test_classes_turn_and_calibrate_as_load_does(tmp_path):
         np.testing.assert_array_equal(copy[3, 4], loaded[3, 4])
 
 
-@pytest.mark.parametrize("calls", ["nothing", "base", "base with a path"])
+@pytest.mark.parametrize("calls", ["nothing", "base", "a path", "io_backend"])
 def test_classes_that_read_frames_as_in_the_reference_are_told_what_to_do(ctx, calls):
     class Mine(DataSet):
         def __init__(self, path):
-            if calls != "nothing":
-                super().__init__(*([path] if "path" in calls else []))
+            if calls == "io_backend":
+                super().__init__(io_backend=None)
+            elif calls != "nothing":
+                super().__init__(*([path] if calls == "a path" else []))
             self.path = path
 
         def get_partitions(self):

@@ -127,9 +127,8 @@ def _load_packages() -> None:
         try:
             for entry in formats_of_packages():
                 _load(entry)
-        except (
-            BaseException
-        ):  # Ctrl-C, or a warning that is an error: the next time, all are asked again
+        except BaseException:
+            # Ctrl-C, or a warning that is an error: the next time, all are asked again.
             _loaded = False
             raise
 

@@ -93,8 +93,8 @@ class DataSet:
     #: Whether a run has said that corrections of the file are not applied.
     _named_unused_corrections = False
 
-    def __init__(self, engine: _engine.Dataset | None = None) -> None:
-        if not isinstance(engine, _engine.Dataset):
+    def __init__(self, engine: _engine.Dataset | None = None, **options: Any) -> None:
+        if options or not isinstance(engine, _engine.Dataset):
             raise self._without_frames()
         self._set_engine(engine)
 
