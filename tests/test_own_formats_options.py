@@ -17,6 +17,7 @@ from test_own_formats import MAGIC, SHAPE, FedSource
 
 import framefold as ff
 from framefold.exceptions import FileChangedError, InvalidArgumentError
+from framefold.udf.record import RecordUDF
 
 THREE, HALF = np.uint16(3), np.float32(0.5)
 
@@ -47,6 +48,7 @@ def test_paths_are_those_of_the_format(tmp_path, monkeypatch, path, opened_by):
         file.write_bytes(path.read_bytes())
         return file
 
+    (tmp_path / "t.npy").touch()
     text, at = made("text_table", "none", str), made("path_table", Path("t.npy"), Path)
     monkeypatch.chdir(tmp_path)
     ctx = ff.Context.make_with("inline")
@@ -134,7 +136,65 @@ def test_tuples_hold_whole_numbers(annotation):
         ff.register_format(Tuples)
 
 
-@pytest.mark.parametrize("name", ["db://host/scan?id=1", "scan[3", "scan*"])
+@pytest.mark.parametrize("default", ["none", "auto", "", "~/x", "s3://bucket/gain.npy"])
+@pytest.mark.parametrize("given", [{}, {"gain": None}])
+def test_paths_by_default_may_be_no_file(tmp_path, monkeypatch, path, default, given):
+    got = []
+
+    def open(given, gain: str | Path = default):
+        got.append(gain)
+        return FedSource(path, 0)
+
+    members = {"name": "no_default", "extensions": (), "open": staticmethod(open)}
+    ff.register_format(type("NoDefault", (), members))
+    monkeypatch.chdir(tmp_path)
+    copy.copy(ff.Context.make_with("inline").load("no_default", path, **given))
+    assert got == [default] * 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the system leaves .. out by itself there")
+def test_the_folder_around_that_behind_a_link(tmp_path, monkeypatch):
+    """For the system, `b/link/..` is `a` where `b/link` leads to `a/deep`."""
+
+    class Raw:
+        shape, sig, dtype = (6,), (3, 4), "u2"
+
+        def __init__(self, path, gain):
+            self.path, self.gain = path, gain
+
+        def read(self, frames, out):
+            pixels = np.load(self.path).reshape(-1, *self.sig)
+            np.multiply(pixels[np.array(frames)], np.load(self.gain), out=out)
+
+    def open(path, gain: Path = Path("b/link/../g.npy")):
+        return Raw(path, gain)
+
+    members = {"name": "behind_links", "extensions": (), "open": staticmethod(open)}
+    ff.register_format(type("BehindLinks", (), members))
+    monkeypatch.chdir(tmp_path)
+    for folder, value in {"a": 2, "b": 30}.items():
+        Path(folder, "deep").mkdir(parents=True)
+        np.save(f"{folder}/s.npy", np.full((6, 3, 4), value, "u2"))
+        np.save(f"{folder}/g.npy", np.uint16(value))
+    Path("b/link").symlink_to("../a/deep")
+    ctx = ff.Context.make_with("inline")
+    file = "b/link/../s.npy"
+    for options in ({}, {"gain": "b/link/../g.npy"}):
+        assert ctx.load("behind_links", file, **options)[0][0, 0] == 4
+    for given in (file, [file]):
+        dataset = ctx.load("npy", given, nav_shape=(6,))
+        assert (dataset[0][0, 0], copy.copy(dataset)[0][0, 0]) == (2, 2)
+    ctx.run_udf(dataset, ff.SumSigUDF(), out="b/link/../out.npy")
+    ctx.run_udf(dataset, RecordUDF("b/link/../record.npy"))
+    assert {path.name for path in Path("a").glob("*.npy")} == {
+        *("s.npy", "g.npy", "out.npy", "record.npy")
+    }
+    two = {"SumSigUDF/intensity": "a/x.npy", "First/first": "b/link/../x.npy"}
+    with pytest.raises(InvalidArgumentError, match="two results go to"):
+        ctx.run_udf(dataset, [ff.SumSigUDF(), First()], out=two)
+
+
+@pytest.mark.parametrize("name", ["db://host/scan?id=1", "scan[3", "scan*", "mem:" + "x" * 300])
 def test_what_is_opened_may_be_no_file(path, name):
     def open(given):
         return FedSource(path, 0)

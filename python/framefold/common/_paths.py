@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
@@ -11,6 +12,16 @@ from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
 def as_words(path: str | os.PathLike[str]) -> str:
     """A path as text for any file: what is not of UTF-8 as `ascii` has it."""
     return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The same path from any current folder.
+
+    Unlike :func:`os.path.abspath`, it leaves ``..`` to the system: behind a link to a folder, that
+    is the folder around what the link leads to.
+    """
+    text = os.fspath(path)
+    return str(Path(text).absolute()) if os.pardir in text else os.path.abspath(text)
 
 
 def path_text(name: str, value: Any) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from math import prod
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framefold import _engine
-from framefold.common._paths import as_words, path_text
+from framefold.common._paths import absolute, as_words, path_text
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import (
     BadFileError,
@@ -146,7 +146,7 @@ class Out:
         if not names:
             raise InvalidArgumentError("there is nothing to write: the UDFs have no results")
         if not isinstance(out, Mapping):
-            path = Path(os.path.abspath(path_text("out", out)))
+            path = Path(absolute(path_text("out", out)))
             if path.suffix == ".npy" and len(names) > 1:
                 raise InvalidArgumentError(
                     f".npy holds one result, and there are {', '.join(names)}; use .zarr, or one "
@@ -160,8 +160,8 @@ class Out:
                     f"out names {name!r}, and there is no such result; there are "
                     f"{', '.join(map(repr, names))}"
                 )
-            path = Path(os.path.abspath(path_text("out", given)))
-            if path in targets.values():
+            path = Path(absolute(path_text("out", given)))
+            if realpath(path) in map(realpath, targets.values()):
                 raise InvalidArgumentError(f"out has two results go to '{path}'; use two files")
             targets[names[name]] = path
         return targets

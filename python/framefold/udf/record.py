@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common._booleans import boolean
-from framefold.common._paths import path_text
+from framefold.common._paths import absolute, path_text
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.shape import n_selected
 from framefold.exceptions import FileAccessError, FramefoldError
@@ -52,7 +52,7 @@ class RecordUDF(UDF):
 
     def __init__(self, filename: str | os.PathLike[str], overwrite: bool = False) -> None:
         overwrite = boolean("overwrite", overwrite)
-        filename = os.path.abspath(path_text("filename", filename))
+        filename = absolute(path_text("filename", filename))
         super().__init__(filename=filename, overwrite=overwrite)
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:

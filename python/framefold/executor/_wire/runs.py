@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import sys
 import zlib
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from framefold import _engine
+from framefold.common._paths import absolute
 from framefold.common._roi import packed_roi
 from framefold.exceptions import UnsupportedError
 from framefold.executor._wire import code
@@ -248,7 +248,7 @@ def paths() -> list[str]:
 
 def _absolute(entry: str) -> str:
     with contextlib.suppress(OSError):  # there may be none any more
-        return os.path.abspath(entry)
+        return absolute(entry)
     return entry
 
 

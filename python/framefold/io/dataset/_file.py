@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
-from os.path import abspath, isfile
+from os.path import exists, isfile
 from typing import Any, ClassVar, NamedTuple
 
 from framefold import _engine
 from framefold.common._items import in_order, listed
-from framefold.common._paths import path_text
+from framefold.common._paths import absolute, path_text
 from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
@@ -213,7 +213,7 @@ def open_files(
     """
     options = _without_former(filetype, options)
     if isinstance(path, (list, tuple)):
-        options["files"] = [abspath(path_text("path", file)) for file in path]
+        options["files"] = [absolute(path_text("path", file)) for file in path]
         if not options["files"]:
             raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
         path = options["files"][0]
@@ -224,7 +224,7 @@ def open_files(
     name = path_text("path", path)
     for option in _given_paths(filetype, name, options, known):
         # Worker processes may run in another folder.
-        options[option] = abspath(path_text(option, options[option]))
+        options[option] = absolute(path_text(option, options[option]))
     engine = _engine.load(filetype, name, options)
     for row in [known[engine.format]] if engine.format in known else []:
         options = {**options, **_default_paths(row, options)}
@@ -234,16 +234,16 @@ def open_files(
     is_set = engine.format in CLASSES and engine.format != "zarr" and not isfile(name)
     if "files" not in options and is_set:
         # Opened again, it has the same files, even if the folder has others by then.
-        options = {**options, "files": [abspath(file) for file in engine.paths]}
+        options = {**options, "files": [absolute(file) for file in engine.paths]}
         name = options["files"][0]
     oddities = [] if quiet else engine.warnings
     try:
-        tell_of(f"'{abspath(name)}'", oddities, DataSetWarning)
+        tell_of(f"'{absolute(name)}'", oddities, DataSetWarning)
     except Warning:
         # Of the file, nothing stays open that the traceback could hold.
         del engine
         raise
-    return engine, (filetype, abspath(name), options)
+    return engine, (filetype, absolute(name), options)
 
 
 def _given_paths(
@@ -260,9 +260,11 @@ def _given_paths(
 def _default_paths(row: FormatRow, options: Mapping[str, Any]) -> dict[str, str]:
     """The options of a format that are paths by default, for processes in other folders."""
     return {
-        option.name: abspath(option.default)
+        option.name: absolute(option.default)
         for option in row.options
         if option.kind == "path" and option.default is not None
+        # Other defaults, such as "auto", are for the format to read; no text is "." here.
+        if exists(option.default) and str(option.default) != "."
         # None is a value of some options, and says nothing for others.
         if option.name not in options or (options[option.name] is None and not option.takes_none)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from os import PathLike, fsdecode
-from os.path import abspath
+from os.path import abspath, exists
 from pathlib import Path
 from threading import RLock
 from types import NoneType, UnionType
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._paths import absolute
 from framefold.common._telling import tell
 from framefold.common._user_code import signature_of
 from framefold.exceptions import InvalidArgumentError
@@ -253,7 +254,7 @@ class _Open:
     def __call__(self, path: Path, options: dict[str, Any]) -> tuple[Any, ...]:
         name = self._cls.name
         # So that it finds what it reads later from another current folder. Names of no file stay.
-        path = Path(abspath(path)) if path.exists() else path
+        path = Path(absolute(path)) if exists(path) else path
         defaults = _default_paths(format_rows()[name], options)
         options |= {option: Path(default) for option, default in defaults.items()}
         source = self._cls.open(path, **options)
