@@ -516,6 +516,11 @@ def test_outputs_that_numpy_refuses(ctx, line):
         results(ctx, data, interpreted(case(line))())
 
 
+def test_numbers_that_may_be_none(ctx):
+    lines = "best = None\n   for e in frame[0]:\n    if best is None or e > best: best = e"
+    both(ctx, DATA, case(lines, "x[0] = (frame - best).sum()"))
+
+
 @numba.vectorize
 def largest(a, b):
     return max(a, b)

@@ -111,6 +111,7 @@ def _is_single(found: Any) -> bool:
 
 def _for_numpy(found: Any) -> Any:
     """What NumPy calls a type; of a number that may be one of Python's, its type there."""
+    found = found.type if isinstance(found, nt.Optional) else found
     dtype = dtype_of(found)
     python = None if array_of(found) else OF_PYTHON_NUMBERS.get(dtype)
     return python or as_dtype(dtype)
