@@ -1,6 +1,8 @@
 """Annotations of names that only type checkers import: not computed from Python 3.14 on."""
 
+import pickle
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from shared_contexts import shared
 
 import framefold as ff
+from framefold.executor._wire.pickles import packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +75,29 @@ def test_formats():
             raise ValueError
 
     ff.register_format(Unread)
+
+
+SCRIPT = """
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+lock = threading.Lock()
+
+@dataclass
+class Numbers:
+    dark: NDArray
+    several: list[NDArray] = ()
+    other: NDArray | None = None
+"""
+
+
+def test_dataclasses_of_the_main_script():
+    scope = {"__name__": "__main__"}
+    exec(SCRIPT, scope)
+    sent = pickle.loads(packed(scope["Numbers"](3)))
+    assert (sent.dark, sent.several, sent.other) == (3, (), None)
+    assert fields(sent)[0].type.__forward_arg__ == "NDArray"

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import CodeType
-from typing import Any
+from typing import Any, ForwardRef
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,10 @@ def pickler_by_value() -> Any:
 
 
 #: How objects of some classes travel to other processes: modules above this one add theirs.
-reduced_by: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+#: From Python 3.14 on, names in annotations that are not known hold the globals around them.
+reduced_by: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    ForwardRef: lambda value: (ForwardRef, (value.__forward_arg__,))
+}
 
 
 def _reduced_code(code: CodeType) -> tuple[Any, ...]:
