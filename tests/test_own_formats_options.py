@@ -194,6 +194,26 @@ def test_the_folder_around_that_behind_a_link(tmp_path, monkeypatch):
         ctx.run_udf(dataset, [ff.SumSigUDF(), First()], out=two)
 
 
+@pytest.mark.parametrize("table", ["Path | None", "'Path | None'"])
+def test_annotations_that_say_nothing_of_options_may_be_unknown(path, table):
+    def registered(skip):
+        code = f"""def open(path: 'Unknown', skip: {skip} = 0, table: {table} = None) -> 'Unknown':
+            source = FedSource(Path(path), skip)
+            source.details = {{"table": repr(type(table))}}
+            return source
+        """
+        names = {"FedSource": FedSource, "Path": Path}
+        exec(compile(code, "formats.py", "exec", dont_inherit=True), names)
+        members = {"name": "unknown_names", "extensions": (), "open": staticmethod(names["open"])}
+        ff.register_format(type("UnknownNames", (), members))
+
+    registered("int")
+    dataset = ff.Context.make_with("inline").load("unknown_names", path, skip=2, table="/t")
+    assert (dataset.shape[0], "Path" in dataset.meta["table"]) == (40, True)
+    with pytest.raises(InvalidArgumentError, match=r"cannot be read: .*'Unknown'"):
+        registered("'Unknown'")
+
+
 @pytest.mark.parametrize("name", ["db://host/scan?id=1", "scan[3", "scan*", "mem:" + "x" * 300])
 def test_what_is_opened_may_be_no_file(path, name):
     def open(given):

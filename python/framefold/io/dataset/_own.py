@@ -194,17 +194,14 @@ def _open_own_again(
     cls: type,
     how: tuple[str, str, dict[str, Any]],
     stamps: bytes,
-    options: list[tuple[Any, ...]] | None = None,
+    options: list[tuple[Any, ...]],
 ) -> FileDataSet:
     filetype: str = cls.name  # type: ignore[attr-defined]
     with _lock:
         known = _own.get(filetype)
         is_registered_here = known is not None and filetype not in _from_pickles
         if known is None or known[0] is not cls:
-            if options is None:  # pickled by an earlier version
-                register_format(cls)
-            else:
-                _add(cls, options)
+            _add(cls, options)
             _from_pickles.add(filetype)
         try:
             dataset = _open_again(_own[filetype][1], (filetype, *how[1:]), stamps)
@@ -296,12 +293,11 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
     ]
     helps = getattr(cls, "option_help", {})
     try:
-        signature = inspect.signature(cls.open, eval_str=True)
+        parameters = _parameters(cls.open)
     except NameError as error:
         raise InvalidArgumentError(
             f"the annotations of open of the format {name!r} cannot be read: {error}"
         ) from None
-    parameters = list(signature.parameters.values())
     if not parameters or any(parameter.name == "path" for parameter in parameters[1:]):
         raise InvalidArgumentError(_without_an_object(name, "open(path, **options)"))
     for parameter in parameters[1:]:
@@ -329,6 +325,24 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
         takes_none = default is not None and NoneType in get_args(parameter.annotation)
         found.append((option, kind, choices, unit, _text(default), takes_none, about))
     return found
+
+
+def _parameters(open_: Any) -> list[inspect.Parameter]:
+    """Those of `open`, with the annotations of options as types."""
+    try:
+        return list(inspect.signature(open_, eval_str=True).parameters.values())
+    except NameError:  # perhaps of the result or of the path, which say nothing about options
+        path, *options = signature_of(open_).parameters.values()
+    known = getattr(inspect.unwrap(open_), "__globals__", {})
+    return [
+        path,
+        *(
+            option.replace(annotation=eval(option.annotation, known))
+            if isinstance(option.annotation, str)
+            else option
+            for option in options
+        ),
+    ]
 
 
 def _check_detect(cls: Any, name: str) -> None:
