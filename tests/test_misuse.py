@@ -28,6 +28,10 @@ class Nav(UDF):
         self.results.x[:] = frame.sum()
 
 
+#: Three rows in each element, with a text in each.
+ROWS = [("rows", [("n", int), ("text", str)], (3,))]
+
+
 def declares(buffers, **methods):
     """A UDF class with the given declarations."""
 
@@ -85,12 +89,14 @@ def test_unusable_roi(ctx, dataset, roi, message):
             declares(lambda self: {"x": self.buffer("nav", dtype=("f4", (3,)))}),
             "'x' with dtype=.*say its axes by extra_shape",
         ),
-        (declares(lambda self: {"x": self.buffer("nav", dtype=str)}), "dtype=<U0, texts without"),
+        (declares(lambda self: {"x": self.buffer("nav", dtype=str)}), "dtype=<U0, texts or"),
         (declares(lambda self: {"x": self.buffer("sig", dtype="S")}), "as in dtype='U20'"),
+        (declares(lambda self: {"x": self.buffer("nav", dtype="V")}), "V0, texts or bytes"),
         (
             declares(lambda self: {"x": self.buffer("nav", dtype=[("n", int), ("text", str)])}),
-            "texts without a length, of which one letter or none is kept",
+            "texts or bytes without a length, of which one or none is kept",
         ),
+        (declares(lambda self: {"x": self.buffer("nav", dtype=ROWS)}), "or bytes without a length"),
         (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
         (declares(lambda self: [1]), "returned list, expected a dict"),
         (

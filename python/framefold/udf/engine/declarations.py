@@ -150,8 +150,8 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     elif decl.dtype.subdtype is not None:
         wrong = f"dtype={decl.dtype}, an array in each element; say its axes by extra_shape"
     elif decl.use != "result_only" and _lacks_length(decl.dtype):
-        wrong = f"dtype={decl.dtype}, texts without a length, of which one letter or none is kept"
-        wrong += "; say how long they can be, as in dtype='U20'"
+        wrong = f"dtype={decl.dtype}, texts or bytes without a length, of which one or none is kept"
+        wrong += "; say how long they can be, as in dtype='U20' or 'V20'"
     elif not isinstance(decl.unit, str):
         wrong = f"unit={decl.unit!r}; use a text, such as 'mrad'"
     if wrong is not None:
@@ -176,9 +176,10 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
 
 
 def _lacks_length(dtype: np.dtype[Any]) -> bool:
-    """Whether NumPy allocates it for texts of a length that was not said."""
+    """Whether NumPy allocates it for texts or bytes of a length that was not said."""
+    dtype = dtype.base
     if dtype.names is None:
-        return dtype.kind in "SU" and dtype.itemsize == 0
+        return dtype.kind in "SUV" and dtype.itemsize == 0
     return any(_lacks_length(dtype[name]) for name in dtype.names)
 
 
