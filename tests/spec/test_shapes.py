@@ -45,6 +45,14 @@ def test_shapes_compare_with_shapes_and_with_tuples():
         Shape((2, 2), sig_dims=3)
 
 
+def test_lengths_are_whole_numbers():
+    for dims in ([4, 5, 6, 7], np.array(SCAN), (np.int64(4), 5, np.uint8(6), 7), iter(SCAN)):
+        assert Shape(dims, sig_dims=2) == SCAN
+    for dims in ((np.True_, 2, 3), (True, 2, 3), (1.0, 2, 3), {4, 5, 6}):
+        with pytest.raises(TypeError):
+            Shape(dims, sig_dims=2)
+
+
 def test_slices_index_arrays():
     part = Slice((1, 1, 2, 3), Shape((2, 3, 4, 1), sig_dims=2))
     data = np.arange(840).reshape(SCAN)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from operator import index
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+
+from framefold.common._items import indices
 
 
 class Shape(Sequence[int]):
@@ -24,13 +25,13 @@ class Shape(Sequence[int]):
     Raises
     ------
     TypeError
-        If a length is no whole number.
+        If a length is no whole number, as ``True`` is none, or they have no order.
     """
 
     __slots__ = ("_dims", "_nav_dims")
 
     def __init__(self, shape: Iterable[int], sig_dims: int) -> None:
-        self._dims = tuple(map(index, shape))
+        self._dims = indices("shape", shape)
         if not 0 <= sig_dims <= len(self._dims):
             raise ValueError(f"sig_dims {sig_dims} does not fit the shape {self._dims}")
         self._nav_dims = len(self._dims) - sig_dims
