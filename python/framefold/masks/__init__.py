@@ -360,7 +360,7 @@ def radial_bins(
     ------
     InvalidArgumentError
         If the radii leave no room, ``n_bins`` is not positive, or ``dtype`` does not hold the
-        weights of pixels that are in a ring in part.
+        weights of pixels.
     LimitError
         If there is no memory for so many rings.
     MissingLibraryError
@@ -398,7 +398,8 @@ def radial_bins(
     pixels = np.concatenate([part for part, _ in parts])
     counts = [len(part) for part, _ in parts]
     rings = np.repeat(np.arange(n_bins), counts)
-    data = np.concatenate([weights for _, weights in parts])
+    # In the byte order of this machine so far.
+    data = np.concatenate([weights for _, weights in parts]).astype(dtype, copy=False)
     # What comes in order is not looked through by functions that sparse would have numba compile.
     order = np.lexsort((pixels, rings))
     coords = np.stack([rings, *np.unravel_index(pixels[order], distance.shape)])
@@ -511,8 +512,8 @@ def _bins(
             weights = weights / weights.sum()
         if (lost := first_lost(weights, dtype)) is not None:
             raise InvalidArgumentError(
-                f"{dtype} does not hold the weight {lost} of a pixel that is in a ring in part; "
-                f"give a floating-point dtype"
+                f"{dtype} does not hold the weight {lost} of a ring's pixel; give a "
+                f"floating-point dtype"
             )
         yield pixels, weights.astype(dtype)
 
