@@ -23,6 +23,14 @@ THREE, HALF = np.uint16(3), np.float32(0.5)
 
 
 @pytest.fixture
+def unknown(tmp_path):
+    """A file that no format of other tests takes for its own."""
+    path = tmp_path / "scan.unknown"
+    path.write_bytes(b"unknown" * 99)
+    return path
+
+
+@pytest.fixture
 def path(tmp_path):
     path = tmp_path / "scan.fed"
     path.write_bytes(MAGIC + np.zeros(SHAPE, ">u2").tobytes())
@@ -342,14 +350,14 @@ def test_options_that_load_drops_or_renames_are_refused(name):
     "raised", [KeyboardInterrupt, SystemExit, type("Own", (BaseException,), {})]
 )
 @pytest.mark.parametrize("options", [{}, {"level": 1}], ids=["alone", "with an option"])
-def test_what_ends_the_program_in_detect_is_raised(path, raised, options):
+def test_what_ends_the_program_in_detect_is_raised(unknown, raised, options):
     """As Ctrl-C is; an option of which formats take different things has them asked before."""
 
     def detect(path, head):
         raise raised
 
     class Stops:
-        name, extensions = "stops", ("fed",)
+        name, extensions = "stops", ("unknown",)
 
         @staticmethod
         def open(path, level: int = 0):
@@ -367,15 +375,15 @@ def test_what_ends_the_program_in_detect_is_raised(path, raised, options):
     Stops.detect = staticmethod(detect)
     try:
         with pytest.raises(raised) as caught:
-            ff.Context.make_with("inline").open(path, **options)
+            ff.Context.make_with("inline").open(unknown, **options)
     finally:
         del Stops.detect
-    assert f"detect of the format 'stops' on '{path}'" in "".join(caught.value.__notes__)
+    assert f"detect of the format 'stops' on '{unknown}'" in "".join(caught.value.__notes__)
 
 
-def test_warnings_about_detect_may_be_errors(path):
+def test_warnings_about_detect_may_be_errors(unknown):
     class Fails:
-        name, extensions = "fails", ("fed",)
+        name, extensions = "fails", ("unknown",)
         open = staticmethod(lambda path: None)
 
         @staticmethod
@@ -387,7 +395,7 @@ def test_warnings_about_detect_may_be_errors(path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(RuntimeWarning, match=r"'fails' could not say .* what is this"):
-                ff.Context.make_with("inline").open(path)
+                ff.Context.make_with("inline").open(unknown)
     finally:
         del Fails.detect
 
