@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError
@@ -21,7 +20,11 @@ def absolute(path: str | os.PathLike[str]) -> str:
     is the folder around what the link leads to.
     """
     text = os.fspath(path)
-    return str(Path(text).absolute()) if os.pardir in text else os.path.abspath(text)
+    if os.pardir not in text:
+        return os.path.abspath(text)
+    from pathlib import Path
+
+    return str(Path(text).absolute())
 
 
 def path_text(name: str, value: Any) -> str:
