@@ -41,8 +41,8 @@ export async function launch({ webgl = true } = {}) {
     return browser;
 }
 
-/** A page with nothing on it, as new; it is closed with the script, or left for others. */
-async function blank(browser, { viewport = VIEWPORT, colorScheme = "light", reducedMotion = "no-preference" }) {
+/** A page with nothing on it, as new; it is left for others, or closed with the script, always if it is `changed` for good. */
+async function blank(browser, { viewport = VIEWPORT, colorScheme = "light", reducedMotion = "no-preference", changed = false }) {
     const page = (browser === shared ? idle.pop() : undefined) ?? (await (await browser.newContext({ viewport: VIEWPORT, acceptDownloads: true })).newPage());
     const context = page.context();
     const close = async () => {
@@ -59,7 +59,7 @@ async function blank(browser, { viewport = VIEWPORT, colorScheme = "light", redu
         await context.clearPermissions();
         idle.push(page);
     };
-    opened.push(browser === shared ? { close, leave } : { close });
+    opened.push(browser === shared && !changed ? { close, leave } : { close });
     await page.setViewportSize(viewport);
     await page.emulateMedia({ colorScheme, reducedMotion });
     return { page, context };

@@ -4,7 +4,8 @@ import { exact, launch, open, tell, until, wanted } from "./common.mjs";
 import { pack, unpack } from "./messages.js";
 
 const browser = await launch();
-const { page, seen } = await open(browser, wanted.url);
+// What is done to its messages below cannot be undone.
+const { page, seen } = await open(browser, wanted.url, { changed: true });
 async function saved() {
     await page.locator(".ffv-export summary").first().click();
     const [file] = await Promise.all([page.waitForEvent("download"), page.locator('[data-export="scan-svg"]').click()]);
