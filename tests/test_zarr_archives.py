@@ -8,21 +8,13 @@ import zipfile
 import numpy as np
 import pytest
 from real_files import manifest, real_file
+from test_archives import problem
 from test_hdf5 import read, values
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
-
-
-def problem(call):
-    """The error of a call, in words; nothing, if it works."""
-    try:
-        call()
-    except FramefoldError as error:
-        return str(error)
-    return ""
 
 
 @pytest.mark.parametrize("version", [2, 3])
