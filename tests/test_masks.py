@@ -368,7 +368,8 @@ def test_stacks_of_numbers_of_numpy():
 
 
 @pytest.mark.parametrize(
-    "value", ["3", True, 1j, [3], np.timedelta64(3), np.ma.masked, np.ma.array(3, mask=True)]
+    "value",
+    ["3", True, 1j, [3], np.timedelta64(3, "s"), np.ma.masked, np.ma.array(3, mask=True)],
 )
 def test_what_is_no_number_is_named(value):
     frame = (2, 2, 5, 4)
