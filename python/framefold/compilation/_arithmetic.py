@@ -48,6 +48,16 @@ INTEGRALS = [vars(np)[name] for name in ("trapz", "trapezoid") if name in vars(n
 PRODUCTS |= dict.fromkeys(INTEGRALS, ("y", "x", "dx"))
 #: The functions of operators that Numba has for arrays of more types than NumPy.
 UFUNCS = {operator.sub: np.subtract, operator.neg: np.negative, operator.pos: np.positive}
+#: Operators that compare, and NumPy's functions: only these are exact for ``uint64`` with signed
+#: integers, which the operators compare as floating-point numbers.
+COMPARISONS = {
+    operator.eq: np.equal,
+    operator.ne: np.not_equal,
+    operator.lt: np.less,
+    operator.le: np.less_equal,
+    operator.gt: np.greater,
+    operator.ge: np.greater_equal,
+}
 #: What NumPy computes of differences of elements, which masks have none of.
 PERCENTILES = (np.percentile, np.quantile, np.nanpercentile, np.nanquantile)
 #: Types of numbers that may be Python's.
@@ -85,6 +95,13 @@ def _are_signed(kinds: Any) -> bool:
     dtypes = [*map(dtype_of, kinds)]
     integers = all(isinstance(each, nt.Integer | nt.Boolean) for each in dtypes)
     return integers and np.promote_types(*map(as_dtype, dtypes)).kind == "i"
+
+
+def _are_of_both_signs(kinds: Any) -> bool:
+    """Whether one is ``uint64``, or an array of it, and the other is of signed integers."""
+    dtypes = [*map(dtype_of, kinds)]
+    signed = any(isinstance(each, nt.Integer) and each.signed for each in dtypes)
+    return signed and nt.uint64 in dtypes
 
 
 def _is_short(found: Any) -> bool:
@@ -182,6 +199,9 @@ class Arithmetic(KeepReadOnly):
     def _binop(self, state: Any, value: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of an operator; None if it stays as it is."""
         kinds = [state.typemap[each.name] for each in (value.lhs, value.rhs)]
+        if value.fn in COMPARISONS and _are_of_both_signs(kinds):
+            name = new(ir.Global("compare", COMPARISONS[value.fn], value.loc))
+            return ir.Expr.call(name, (value.lhs, value.rhs), (), value.loc)
         # Of arrays with axes, Numba makes a loop with the operator for numbers.
         if value.fn is operator.floordiv and any(map(_is_item, kinds)):
             arrays = [each for each in map(array_of, kinds) if each]

@@ -1,0 +1,45 @@
+"""Compiled functions compute with integers, truth values, and nothing at all, as NumPy does."""
+
+import numpy as np
+import pytest
+from compiled_cases import both, cache  # noqa: F401
+
+import framefold as ff
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+class One(ff.UDF):
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"x": self.buffer("nav", dtype="float64", extra_shape=(self.params.n,))}
+
+
+def test_unsigned_integers_with_signed_ones(ctx):
+    """Beyond 2⁵³, neighbours are the same as floating-point numbers."""
+
+    class Compares(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, u, i, k = self.results.x, frame[0], self.params.i, self.params.k
+            x[0] = u[0] == 2**53
+            x[1] = u[0] != k
+            x[2] = 0 < u[0] <= 2**53
+            x[3] = i[0] < u[0]
+            x[4] = k >= int(u[0])
+            x[5] = u[1] > -1
+            x[6] = (u == 2**53).sum() + 10 * (u > i).sum() + 100 * (u[0] == i).sum()
+            x[7] = (u[:1] == np.array(k)).sum()
+            x[8] = u[0] == 2.0**53  # with a floating-point number, in NumPy, too
+
+    frames = np.array([[[2**53 + 1, 2**64 - 1, 2**63, 4]]], "uint64")
+    params = {"n": 9, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
+    found = both(ctx, frames, Compares, params=lambda: params)["x"][0]
+    np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1])
