@@ -43,3 +43,18 @@ def test_unsigned_integers_with_signed_ones(ctx):
     params = {"n": 9, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
     found = both(ctx, frames, Compares, params=lambda: params)["x"][0]
     np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1])
+
+
+def test_clip_of_truth_values(ctx):
+    """With integers as bounds, they are integers, of which there are more than two."""
+
+    class Clips(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, mask = self.results.x, frame > 3
+            x[0] = np.clip(mask, 2, 3).sum()
+            x[1] = mask.clip(-1, 0).sum()
+            x[3] = np.clip(mask, mask, True).sum()
+            x[4:10] = np.clip(mask[0], -2.5, 0.5)
+
+    both(ctx, np.arange(6).reshape(1, 1, 6), Clips, params=lambda: {"n": 10})

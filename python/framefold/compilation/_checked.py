@@ -37,6 +37,7 @@ from framefold.compilation._instead import (
     floats,
     floor_quotient,
     inside,
+    integers,
     nan_if_any,
     several,
     square,
@@ -407,13 +408,19 @@ class CheckArrays(Indexing):
         if function is not np.clip or not array_of(kinds[0]):
             return None
         arrays = any(array_of(each) or isinstance(each, nt.BaseTuple | nt.List) for each in bounds)
-        rounded = not is_float(kinds[0]) and any(map(is_float, bounds))
-        if not arrays and not rounded:
+        wide = None
+        if not is_float(kinds[0]) and any(map(is_float, bounds)):
+            wide = floats  # for bounds that are none of integers
+        elif dtype_of(kinds[0]) == nt.boolean and any(
+            isinstance(dtype_of(each), nt.Integer) for each in bounds
+        ):
+            wide = integers
+        if not arrays and not wide:
             return None
         loc = statement.loc
         given = self._given(state, statement.value, BY_OUTPUT[np.clip], new)
-        if rounded:  # bounds that are none of integers
-            name = new(ir.Global("floats", floats, loc))
+        if wide:
+            name = new(ir.Global(wide.__name__, wide, loc))
             given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
         if not arrays:
             return self._called_as(statement.value, function, given, new)

@@ -109,6 +109,12 @@ def floats(array: Any) -> Any:
 
 
 def both_floats(a: Any, b: Any) -> Any:
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def integers(array: Any) -> Any:
+    """Truth values as integers."""
+    return array * 1
+
+
     """Two arrays, in double precision where the first is one of integers."""
 
 
