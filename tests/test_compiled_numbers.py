@@ -58,3 +58,22 @@ def test_clip_of_truth_values(ctx):
             x[4:10] = np.clip(mask[0], -2.5, 0.5)
 
     both(ctx, np.arange(6).reshape(1, 1, 6), Clips, params=lambda: {"n": 10})
+
+
+@pytest.mark.filterwarnings(
+    "ignore:(Degrees of freedom|invalid value|Mean of empty):RuntimeWarning"
+)
+@pytest.mark.parametrize("options", [{}, {"fastmath": True}])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "complex64"])
+def test_deviations_of_nothing(ctx, options, dtype):
+    class Nothing(One):
+        @ff.compiled(**options)
+        def process_frame(self, frame):
+            x, none = self.results.x, frame[frame.shape[0] :]
+            x[0] = np.var(none)
+            x[1] = none.std()
+            x[2] = frame.var() + frame.std()
+
+    both(
+        ctx, (np.arange(6) % 2 * 2).reshape(1, 2, 3).astype(dtype), Nothing, params=lambda: {"n": 3}
+    )

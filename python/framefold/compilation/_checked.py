@@ -44,7 +44,7 @@ from framefold.compilation._instead import (
 )
 from framefold.compilation._lowering import HELPER
 from framefold.compilation._readonly import definition
-from framefold.compilation._sums import OF_MANY, SINGLE, function_for
+from framefold.compilation._sums import OF_MANY, OF_NOTHING, SINGLE, function_for
 
 nt: Any = numba.types
 
@@ -362,9 +362,13 @@ class CheckArrays(Indexing):
         if array is None:
             return None
         returned = state.calltypes[value].return_type
-        found = array.dtype if called in (np.var, np.std) else dtype_of(returned)
+        found = array.dtype if called in OF_NOTHING else dtype_of(returned)
         if found not in SINGLE:
-            return None
+            if called not in OF_NOTHING:
+                return None
+            name = new(ir.Global("deviation", OF_NOTHING[called], loc))
+            array = self._given(state, value, ("a",), new)["a"]
+            return ir.Expr.call(name, (array,), (), loc)
         given = self._given(state, value, ("a", "axis", "dtype"), new)
         axis = given["axis"] if "axis" in given else new(ir.Const(None, loc))
         types = [new(ir.Global(each.__name__, each, loc)) for each in SINGLE[found]]

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from framefold.compilation._lowering import ONLY_LINKED
+from framefold.compilation._lowering import HELPER, ONLY_LINKED
 
 nt: Any = numba.types
 
@@ -47,7 +47,7 @@ def _functions(*, fastmath: bool) -> dict[Any, Function]:
     @helper
     def variance_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
         if array.size == 0:
-            return np.var(array)
+            return np.nan
         mean = np.sum(array, axis, double) / array.size
         total = 0.0
         for each in elements_of(array):
@@ -78,6 +78,19 @@ def _functions(*, fastmath: bool) -> dict[Any, Function]:
     }
 
 
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def _variance(array: Any) -> Any:
+    return np.nan if array.size == 0 else np.var(array)
+
+
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def _deviation(array: Any) -> Any:
+    return np.nan if array.size == 0 else np.std(array)
+
+
+#: What to call for those that Numba divides by zero for where there are no numbers, of double
+#: precision and integers.
+OF_NOTHING = {np.var: _variance, np.std: _deviation}
 _PRECISE, _FAST = _functions(fastmath=False), _functions(fastmath=True)
 #: NumPy's functions that add up many numbers.
 OF_MANY = frozenset(_PRECISE) - {None}
