@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -370,6 +371,40 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ff.exceptions.FileAccessError, match=r"No space left.*; free space on that"):
         buffer("nav", np.ones(NAV)).save(tmp_path / "x.zarr")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("ending", [".zarr", ".zspy"])
+def test_large_arrays_are_compressed_piece_by_piece(tmp_path, monkeypatch, ending):
+    """One call for all of an array would keep Ctrl-C waiting until it is done."""
+    lengths = []
+
+    class Packer:
+        def __init__(self, *args, **options):
+            self._packer = compressobj(*args, **options)
+
+        def compress(self, data):
+            lengths.append(memoryview(data).nbytes)
+            if len(lengths) == n_before:
+                raise KeyboardInterrupt
+            return self._packer.compress(data)
+
+        def flush(self):
+            return self._packer.flush()
+
+    compressobj = zlib.compressobj
+    monkeypatch.setattr(zlib, "compressobj", Packer)
+    n_before = 5
+    large = np.random.default_rng(0).integers(0, 9, (*NAV, 3 << 14))
+    with pytest.raises(KeyboardInterrupt):
+        buffer("nav", large).save(tmp_path / f"x{ending}")
+    assert os.listdir(tmp_path) == []
+    n_before = 0
+    path = buffer("nav", large).save(tmp_path / f"x{ending}")
+    assert max(lengths) < large.nbytes / 4
+    zarr = pytest.importorskip("zarr", reason="zarr reads it")
+    name = "image" if ending == ".zarr" else "Experiments/image/data"
+    stored = zarr.open_group(path, mode="r")[name][...]
+    assert np.array_equal(stored, large if ending == ".zarr" else np.moveaxis(large, -1, 0))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files")

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy.typing as npt
 
 from framefold.results.layout import Stored
 from framefold.results.trees import Attributes, Group
+
+#: How many bytes are compressed at a time: a few hundredths of a second.
+_PIECE = 1 << 20
 
 
 def write_zarr(folder: Path, group: Group, version: int) -> None:
@@ -70,17 +74,24 @@ def _write_array(
             },
         )
         _describe(folder / ".zattrs", attributes)
-        data, file = zlib.compress(little.data, 1), folder / ".".join("0" for _ in shape or "0")
+        wbits, file = zlib.MAX_WBITS, folder / ".".join("0" for _ in shape or "0")
     else:
         codecs = [_bytes("little"), {"name": "gzip", "configuration": {"level": 1}}]
         about = _version_3(array, shape, chunk, codecs, names, attributes)
         _describe(folder / "zarr.json", about)
-        packer = zlib.compressobj(1, wbits=31)
-        data = packer.compress(little.data) + packer.flush()
-        file = folder.joinpath("c", *("0" for _ in shape))
+        wbits, file = 16 + zlib.MAX_WBITS, folder.joinpath("c", *("0" for _ in shape))
         file.parent.mkdir(parents=True, exist_ok=True)
     if array.size:
-        _write(file, data)
+        _write(file, _compressed(little, wbits))
+
+
+def _compressed(array: npt.NDArray[Any], wbits: int) -> Iterator[bytes]:
+    """The bytes of an array, compressed piece by piece: between pieces, Ctrl-C ends it."""
+    packer = zlib.compressobj(1, wbits=wbits)
+    data = array.reshape(-1).view(np.uint8)
+    for start in range(0, len(data), _PIECE):
+        yield packer.compress(data[start : start + _PIECE].data)
+    yield packer.flush()
 
 
 def _describe_stored(folder: Path, attributes: Attributes, array: Stored) -> None:
@@ -129,12 +140,12 @@ def _version_3(
 
 
 def _describe(file: Path, content: Attributes) -> None:
-    _write(file, (json.dumps(content, indent=2) + "\n").encode())
+    _write(file, [(json.dumps(content, indent=2) + "\n").encode()])
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file, and wait until it is on the disk: it gets its name afterwards."""
     with path.open("wb") as file:
-        file.write(data)
+        file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
