@@ -77,3 +77,14 @@ def test_deviations_of_nothing(ctx, options, dtype):
     both(
         ctx, (np.arange(6) % 2 * 2).reshape(1, 2, 3).astype(dtype), Nothing, params=lambda: {"n": 3}
     )
+
+
+def test_an_ellipsis_alone_is_an_index(ctx):
+    class Whole(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, part = self.results.x, self.results.x[...]
+            part[0] = frame[...].sum() + np.array(frame[0, 1])[...]
+            x[1] = part[0] + frame[..., 1].sum() + np.array(frame[0, 1])[()] + frame[...,].sum()
+
+    both(ctx, np.arange(6).reshape(1, 2, 3), Whole, params=lambda: {"n": 2})

@@ -182,6 +182,8 @@ class Indexing(InOrder):
         if index is None or not array_of(kind):
             return None
         made, parts = index, parts_of(state.typemap[index.name])
+        if isinstance(access, ir.Expr) and state.typemap[index.name] == nt.ellipsis:
+            made = new(ir.Expr.build_tuple((index,), loc))  # alone, Numba cannot read by it
         needs_numbers = _needs_numbers(parts, array_of(kind).ndim, loc)
         if checked and any(map(is_mask, parts)):
             made = self._called(masks_fit, (array, made), loc, new)
