@@ -60,6 +60,10 @@ COMPARISONS = {
 }
 #: What NumPy computes of differences of elements, which masks have none of.
 PERCENTILES = (np.percentile, np.quantile, np.nanpercentile, np.nanquantile)
+NORMS = (
+    "np.linalg.norm takes no text in compiled code: without it, it is that of 'fro'; that of 'nuc' "
+    "is np.linalg.svd(a)[1].sum()"
+)
 #: Types of numbers that may be Python's.
 OF_PYTHON_NUMBERS = {nt.int64: int, nt.float64: float, nt.complex128: complex}
 #: What makes a number of the Python type of that name: ``int(a) - int(b)`` may be below 0.
@@ -159,6 +163,8 @@ class Arithmetic(KeepReadOnly):
         super().refuse(state, statement)
         value = getattr(statement, "value", None)
         function, kinds = self._call(state, statement)
+        if function is np.linalg.norm and nt.unicode_type in map(nt.unliteral, kinds):
+            raise NumbaTypeError(NORMS, loc=statement.loc)
         if function in PERCENTILES and dtype_of(kinds[0]) == nt.boolean:
             function, kinds = np.subtract, (kinds[0], kinds[0])  # of which it is made there
         if isinstance(value, ir.Expr) and value.op in ("binop", "unary"):

@@ -231,6 +231,11 @@ _NAMED_WITHIN = re.compile(r"Type of variable '\$[^']+' cannot be determined, .*
 _PLAIN_FUNCTION = re.compile(r"Untyped \w+ name '(\w+)':\s*Cannot determine.*<class 'function'>")
 
 
+#: What Numba says where it has no function for such arguments, and why not.
+_NOT_THERE = re.compile(r"No implementation of function [^\n]*found for signature:\s*>>> ([^\n]+)")
+_WHY_NOT = re.compile(r"raised a specific error:\s*\w+: ([^\n]+)")
+
+
 def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     """What is said where Numba cannot compile something: function, file, line and reason."""
     text = _COLOURS.sub("", str(getattr(error, "msg", None) or error))
@@ -242,7 +247,7 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
             "a value gets a name within an expression that goes on with it, as in "
             "(m := frame.max()) > 3; give it the name in a line before"
         )
-    lines = [line.strip() for line in _innermost(text).splitlines()]
+    lines = [line.strip() for line in _without_candidates(_innermost(text)).splitlines()]
     skipped = (
         "File ",
         "During:",
@@ -304,11 +309,12 @@ def _why(error: Exception) -> str:
                 "what is on the left is changed in place, and frames, parameters and AUX data are "
                 "read-only; change a copy: a = frame.copy()"
             )
+        to = f"np.{left.dtype}(b)" if isinstance(right, nt.Number) else "b.astype(a.dtype)"
         left, right = (getattr(each, "dtype", each) for each in (left, right))
         return (
             f"what is on the left is changed in place and stays {left}, which cannot hold what is "
             f"computed with {right}: arrays keep their dtype; declare another one, or convert what "
-            f"is on the right, as in a += b.astype(a.dtype)"
+            f"is on the right, as in a += {to}"
         )
     if "Can't index at" in str(error):
         return "values are missing; of a named tuple with defaults, pass all of them"
@@ -324,6 +330,15 @@ def _innermost(text: str) -> str:
         return text
     inner = text.rpartition("Rejected as the implementation raised a specific error:")[2]
     return inner.partition("During: resolving callee")[0].replace("TypingError: ", "")
+
+
+def _without_candidates(text: str) -> str:
+    """Of an error that lists all functions that Numba tried, what it looked for, and why not."""
+    missing = _NOT_THERE.search(text)
+    if missing is None:
+        return text
+    why = _WHY_NOT.search(text, missing.end())
+    return f"Numba has no {missing[1]}" + (f": {why[1]}" if why else "")
 
 
 def _reached(error: Exception, file: str) -> Any:

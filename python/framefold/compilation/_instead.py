@@ -9,6 +9,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaTypeError
 from numba.core.extending import overload
 
 from framefold.compilation._lowering import HELPER
@@ -108,13 +109,13 @@ def floats(array: Any) -> Any:
     return array * 1.0
 
 
-def both_floats(a: Any, b: Any) -> Any:
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def integers(array: Any) -> Any:
     """Truth values as integers."""
     return array * 1
 
 
+def both_floats(a: Any, b: Any) -> Any:
     """Two arrays, in double precision where the first is one of integers."""
 
 
@@ -163,10 +164,20 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     return np.bincount(numbers, weights, minlength)
 
 
+def average_along(axis: Any) -> None:
+    """Refuse an axis when types are found; later, what is returned would have none."""
+
+
+@overload(average_along, jit_options=HELPER, strict=False)
+def _average_along(axis: Any) -> Any:
+    if not isinstance(axis, nt.NoneType | nt.Omitted):
+        raise NumbaTypeError(AXIS)
+    return lambda axis: None
+
+
 @compiled
 def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
-    if axis is not None:
-        raise TypeError(AXIS)
+    average_along(axis)
     if weights is None:
         return np.mean(np.asarray(a))
     numbers, by = np.asarray(a), np.asarray(weights)
