@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -139,6 +140,33 @@ def test_threads_of_scripts(monkeypatch):
             assert (allowed_threads(), module.config.NUM_THREADS) == (3, 3)
         assert (allowed_threads(), module.config.NUM_THREADS) == (2, 2)
     assert (allowed_threads(), module.config.NUM_THREADS) == (1, 1)
+
+
+def test_limits_of_two_threads_at_a_time(monkeypatch):
+    """Libraries keep the number of the run that goes on, and then that of before."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    module = SimpleNamespace(config=SimpleNamespace(NUM_THREADS=7))
+    monkeypatch.setitem(sys.modules, "pyfftw", module)
+
+    def numbers():
+        pools = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+        return [*pools, module.config.NUM_THREADS]
+
+    before, entered, may_leave = numbers(), threading.Event(), threading.Event()
+
+    def limit():
+        with set_num_threads(1):
+            entered.set()
+            may_leave.wait(60)
+
+    first = threading.Thread(target=limit)
+    first.start()
+    assert entered.wait(60)
+    with set_num_threads(1):
+        may_leave.set()
+        first.join()
+        assert set(numbers()) == {1}
+    assert numbers() == before
 
 
 def test_runs_that_are_stopped_raise_what_scripts_catch():

@@ -4,13 +4,46 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 __all__ = ["Limit", "allowed_threads", "set_num_threads"]
 
 _allowed = threading.local()
+
+
+class _OfProcess:
+    """A number of threads that the whole process has, while there are limits of several runs.
+
+    That of the run that began last counts. What was set before all of them is set again when none
+    is left.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: What sets the numbers of those that have not ended, the last of which counts.
+        self._entered: list[Callable[[], Any]] = []
+        self._undo: Callable[[], Any] = tuple
+
+    def enter(self, set_number: Callable[[], Callable[[], Any]], undone: ExitStack) -> None:
+        """Set a number until ``undone``. ``set_number`` gives what sets the one before again."""
+        with self._lock:
+            undo = set_number()
+            if not self._entered:
+                self._undo = undo
+            self._entered.append(set_number)
+        undone.callback(self._leave, set_number)
+
+    def _leave(self, set_number: Callable[[], Any]) -> None:
+        with self._lock:
+            self._entered.remove(set_number)
+            last = self._entered[-1] if self._entered else self._undo
+            last()
+
+
+_POOLS, _PYFFTW = _OfProcess(), _OfProcess()
 
 
 def allowed_threads() -> int:
@@ -65,12 +98,19 @@ class Limit:
             else:
                 self._pools = ThreadpoolController()
         if self._pools:
-            undone.enter_context(self._pools.limit(limits=self.number))
+            _POOLS.enter(
+                lambda: self._pools.limit(limits=self.number).restore_original_limits, undone
+            )
         numba = sys.modules.get("numba")
         if numba is not None:
             undone.callback(numba.set_num_threads, numba.get_num_threads())
             numba.set_num_threads(min(self.number, numba.config.NUMBA_NUM_THREADS))
         pyfftw = sys.modules.get("pyfftw")
         if pyfftw is not None:
-            undone.callback(setattr, pyfftw.config, "NUM_THREADS", pyfftw.config.NUM_THREADS)
-            pyfftw.config.NUM_THREADS = self.number
+            _PYFFTW.enter(lambda: _set_pyfftw(pyfftw.config, self.number), undone)
+
+
+def _set_pyfftw(config: Any, number: int) -> Callable[[], Any]:
+    undo = partial(setattr, config, "NUM_THREADS", config.NUM_THREADS)
+    config.NUM_THREADS = number
+    return undo
