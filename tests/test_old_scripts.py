@@ -133,6 +133,17 @@ def test_lists_that_are_no_region_are_refused_in_words(ctx, ds):
         ctx.run_udf(ds, ff.SumSigUDF(), roi=[[0, 1, 2], [2, 3, 4]])
 
 
+def test_lists_in_a_tuple_may_be_an_index(ctx, ds):
+    index = np.s_[[1, 0], [2, 0]]
+    with pytest.raises(InvalidArgumentError, match="is a tuple of lists: it can mean") as caught:
+        ctx.run_udf(ds, ff.SumSigUDF(), roi=index)
+    assert "pass [(1, 0), (2, 0)] for the first, or arrays, as in np.array([1, 0])," in str(
+        caught.value
+    )
+    result = ctx.run_udf(ds, ff.SumSigUDF(), roi=tuple(map(np.array, index)))["intensity"]
+    np.testing.assert_array_equal(np.argwhere(result.valid_mask), [(0, 0), (1, 2)])
+
+
 def test_numbers_of_numpy_for_dask_arrays(ctx, data):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
     array = da.from_array(data, chunks=(2, -1, -1, -1))
