@@ -199,6 +199,26 @@ def test_code_is_more_than_its_instructions(load, codes):
     assert len(texts) == 2
 
 
+#: Of Python 3.13, the body of a class has the number of its first line in it.
+CLASS_INSIDE = """
+def value(frame):
+    class Box:
+        lines, y = %d, 3
+        def method(self): self.a = self.b = self.c = 1
+    return Box
+"""
+
+
+def test_lines_of_classes_in_functions_say_nothing(load):
+    module, known, texts = load(1), [], []
+    for n_lines, number in ((0, 3), (7, 3), (400, 3), (0, 4), (1, 4)):
+        exec("\n" * n_lines + CLASS_INSIDE % number, vars(module))
+        known.append(facts([(module, {"value"})]))
+        texts.append(described(module.value))
+    assert known[0] == known[1] == known[2] != known[3] == known[4]
+    assert texts[0] == texts[1] == texts[2] != texts[3] == texts[4]
+
+
 @pytest.mark.parametrize("value", [3, 3.5, "three", b"three"])
 def test_what_numbers_and_texts_have_beside_is_seen(value):
     cls = type("Own", (type(value),), {})

@@ -36,8 +36,9 @@ Facts = dict[str, int]
 EMPTY = 0
 #: Values within values are looked at so deep.
 DEEPEST = 8
-#: Members of classes and modules that say nothing of what they do: annotations, and where they are.
-ABOUT = frozenset(("__annotate__", "__annotate_func__", "__firstlineno__"))
+#: Members of classes and modules that say nothing of what they do: annotations, where they are, and
+#: the names that methods assign, in any order.
+ABOUT = frozenset(("__annotate__", "__annotate_func__", "__firstlineno__", "__static_attributes__"))
 _PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type(None))
 
 
@@ -299,17 +300,33 @@ def _order(value: Any) -> tuple[str, str]:
 
 def of_code(code: CodeType) -> tuple[Any, ...]:
     """What makes up a piece of code, without where it comes from."""
-    constants = [
-        of_code(each) if isinstance(each, CodeType) else _text(each) for each in code.co_consts
-    ]
-    return *parts_of(code), constants
+    *parts, constants = parts_of(code)
+    texts = [of_code(each) if isinstance(each, CodeType) else _text(each) for each in constants]
+    return *parts, texts
 
 
 def parts_of(code: CodeType) -> tuple[Any, ...]:
-    """What makes up a piece of code beside its constants: what Python compares, but for places."""
+    """What makes up a piece of code, its constants last: what Python compares, but for places."""
     parameters = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
     names = code.co_names, code.co_varnames
-    return (code.co_code, code.co_exceptiontable, *names, *parameters)
+    steps: Any = code.co_code
+    constants: tuple[Any, ...] = code.co_consts
+    if ABOUT.intersection(code.co_names):
+        steps, constants = _without_places(code)
+    return (steps, code.co_exceptiontable, *names, *parameters, constants)
+
+
+def _without_places(code: CodeType) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The steps of code, and what each is of, but for what the body of a class says of itself.
+
+    From Python 3.13 on, it stores the number of its first line.
+    """
+    steps = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    for name in ABOUT:
+        if ("STORE_NAME", name) in steps:
+            at = steps.index(("STORE_NAME", name))
+            del steps[at - 1 : at + 1]
+    return tuple(opname for opname, _ in steps), tuple(argval for _, argval in steps)
 
 
 def names_in(code: CodeType) -> set[str]:

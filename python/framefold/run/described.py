@@ -155,7 +155,7 @@ class _Known:
         if isinstance(value, types.MethodType):
             return f"method {inner((value.__self__, value.__func__))}"
         if isinstance(value, types.CodeType):
-            return digest(inner((*parts_of(value), value.co_consts)).encode())
+            return digest(inner(parts_of(value)).encode())
         if isinstance(value, (staticmethod, classmethod)):
             return f"{type(value).__name__} {inner(value.__func__)}"
         if isinstance(value, property):
