@@ -563,7 +563,7 @@ def test_decimal_commas_are_refused_in_words(dataset, text):
 
 
 def test_numbers_are_of_dtypes_of_numbers(ctx, dataset):
-    for dtype in ("f4,", "M8[s]", "U3", object):
+    for dtype in ([("a", "f4")], "M8[s]", "U3", object):
         with pytest.raises(InvalidArgumentError, match=r"dtype of StdDevUDF is .*of numbers"):
             ctx.run_udf(dataset, ff.StdDevUDF(dtype=dtype))
 
