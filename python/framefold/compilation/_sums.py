@@ -32,6 +32,8 @@ def _functions(*, fastmath: bool) -> dict[Any, Function]:
 
     @helper
     def total_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
+        if axis is None:  # which Numba 0.66 takes where it is left out
+            return single(np.sum(array, dtype=double))
         return single(np.sum(array, axis, double))
 
     @helper
@@ -42,13 +44,13 @@ def _functions(*, fastmath: bool) -> dict[Any, Function]:
     def mean_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
         if array.size == 0:
             return np.mean(array)
-        return single(np.sum(array, axis, double) / array.size)
+        return single(np.sum(array, dtype=double) / array.size)
 
     @helper
     def variance_of(array: Any, axis: Any, single: Any, double: Any) -> Any:
         if array.size == 0:
             return np.nan
-        mean = np.sum(array, axis, double) / array.size
+        mean = np.sum(array, dtype=double) / array.size
         total = 0.0
         for each in elements_of(array):
             off = each.item() - mean
