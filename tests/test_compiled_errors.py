@@ -229,6 +229,7 @@ def case(line, base="One"):
         ("y = np.mean(frame, axis=0)", "axis=Literal[int](0)): got an unexpected keyword argument"),
         ("y = np.average(frame, axis=0)[0]", "np.average takes no axis in compiled code: write a"),
         ("y = np.linalg.norm(frame * 0.5, 'fro')", "np.linalg.norm takes no text in compiled code"),
+        ("import os", "compiled code cannot import; do so at the head of the file"),
         ("np.add(frame, 1, out=frame)", "Numba fails with NotImplementedError unsupported keyword"),
     ],
 )

@@ -316,6 +316,8 @@ def _why(error: Exception) -> str:
             f"computed with {right}: arrays keep their dtype; declare another one, or convert what "
             f"is on the right, as in a += {to}"
         )
+    if "(IMPORT_NAME)" in str(error):
+        return "compiled code cannot import; do so at the head of the file"
     if "Can't index at" in str(error):
         return "values are missing; of a named tuple with defaults, pass all of them"
     return ""
@@ -366,7 +368,8 @@ def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str
     mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
     loc = getattr(error, "loc", None) if isinstance(error, NumbaError) else _reached(error, own)
     if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):
-        mine.append((own, int(loc.line)))
+        # Where Numba was when it failed is no more than near, if it says where.
+        mine.insert(len(mine) if isinstance(error, NumbaError) else 0, (own, int(loc.line)))
     outer = [(name, line) for name, line in files if "numba" not in name.split(os.sep)]
     name, line = (mine or outer or [(own, function.__code__.co_firstlineno)])[-1]
     return own if (name, line) in mine else name, line, linecache.getline(own, line).strip()
