@@ -266,14 +266,25 @@ impl DataSource for Rebinned {
         let Some((start, end)) = ends.filter(|(start, end)| start < end) else {
             return Arrival::Here;
         };
-        let first = self.blocks.rows(start).next();
-        let last = self.blocks.rows(end - 1).last().map(|row| row + self.blocks.along() - 1);
-        let first = first.and_then(|position| self.blocks.frame(position));
-        let last = last.and_then(|position| self.blocks.frame(position));
-        match first.zip(last) {
-            Some((first, last)) => self.source.arrival(first..last.saturating_add(1)),
-            None => Arrival::Never,
+        let of = |first: Option<usize>, behind: Option<usize>| {
+            let first = self.blocks.frame(first?)?;
+            Some(self.source.arrival(first..self.blocks.frame(behind?)?))
+        };
+        let along = self.blocks.along();
+        let behind = self.blocks.rows(end - 1).last().map(|row| row + along);
+        if of(self.blocks.rows(start).next(), behind) == Some(Arrival::Here) {
+            return Arrival::Here;
         }
+        // It may be that of frames between them, which are in other blocks or in none.
+        let mut found = Arrival::Here;
+        for row in (start..end).flat_map(|block| self.blocks.rows(block)) {
+            match of(Some(row), Some(row + along)) {
+                Some(Arrival::Here) => {}
+                Some(Arrival::NotYet) => found = Arrival::NotYet,
+                Some(Arrival::Never) | None => return Arrival::Never,
+            }
+        }
+        found
     }
 
     fn wait(&self, most: Duration) {

@@ -2,6 +2,7 @@
 //! keeps to itself is compiled here, as far as it knows nothing of stages.
 #![cfg(test)]
 
+mod arriving;
 mod bins;
 mod bounds;
 mod contract;
