@@ -9,6 +9,7 @@ use crate::call::{call_of, call_of_source};
 use crate::plan::Piece;
 use framefold_core::{
     Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
+    guarded,
 };
 use staged::StagedWorker;
 use std::ops::Range;
@@ -197,7 +198,7 @@ impl<'p> Worker<'p> {
             Some(accumulators) => accumulators,
             None => accumulators.insert(make()?),
         };
-        for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
+        for (accumulator, planned) in accumulators.0.iter_mut().zip(&plan.udfs) {
             let dtype = planned.input_dtype;
             match planned.format {
                 ArrayFormat::Csr => {
@@ -216,21 +217,37 @@ impl<'p> Worker<'p> {
 }
 
 /// One for each UDF of the plan, for a partition.
-type Accumulators = Vec<Box<dyn Accumulator>>;
+struct Accumulators(Vec<Box<dyn Accumulator>>);
+
+/// Those that are left have met with an error, which is that of the run, whatever panics here: one by one, since
+/// a second panic on the way out of a first ends the process.
+impl Drop for Accumulators {
+    fn drop(&mut self) {
+        while let Some(accumulator) = self.0.pop() {
+            let _ = guarded(|| {
+                drop(accumulator);
+                Ok(())
+            });
+        }
+    }
+}
 
 fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Accumulators> {
-    let mut accumulators = Vec::with_capacity(plan.udfs.len());
+    let mut accumulators = Accumulators(Vec::with_capacity(plan.udfs.len()));
     for planned in &plan.udfs {
         let meta = &planned.metas[band];
         let made = call_of(&planned.name, || planned.udf.accumulator(meta, partition));
-        accumulators.push(made?);
+        accumulators.0.push(made?);
     }
     Ok(accumulators)
 }
 
-fn finished(plan: &Plan, accumulators: Accumulators) -> Result<Vec<Partial>> {
-    let mut partials = Vec::with_capacity(accumulators.len());
-    for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
+fn finished(plan: &Plan, mut accumulators: Accumulators) -> Result<Vec<Partial>> {
+    let mut partials = Vec::with_capacity(accumulators.0.len());
+    // The first one is taken first, and those that are left stay where they are dropped one by one.
+    accumulators.0.reverse();
+    for planned in &plan.udfs {
+        let Some(accumulator) = accumulators.0.pop() else { break };
         partials.push(call_of(&planned.name, || accumulator.finish())?);
     }
     Ok(partials)

@@ -109,7 +109,7 @@ impl Stage {
             .filter(|_| lens.iter().any(|&len| len > 0))
             .map(|encoding| EncodedTile { encoding, part_frames, lens });
         let staged = StagedTile { number: place, dtype, is_raw, encoded };
-        for (accumulator, planned) in accumulators.iter_mut().zip(&self.plan.udfs) {
+        for (accumulator, planned) in accumulators.0.iter_mut().zip(&self.plan.udfs) {
             call_of(&planned.name, || accumulator.process_staged(&position, staged))?;
         }
         Ok(())

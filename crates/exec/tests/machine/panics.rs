@@ -16,14 +16,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A function, a source, a sink and a stage; panics at the place of this name, or claims there what
+/// A function, a source, a sink and a stage; panics at the place of this name, or at two, or claims there what
 /// is not so.
 #[derive(Clone, Copy, Debug)]
 struct Panics(&'static str);
 
 impl Panics {
     fn at(&self, place: &str) {
-        assert!(self.0 != place, "at {place}");
+        assert!(self.0.split(" and ").all(|each| each != place), "at {place}");
     }
 }
 
@@ -280,6 +280,24 @@ fn what_panics_is_named() {
                 let found = error.to_string();
                 assert!(found.contains(&words) && found.contains("; mend it there"), "{found}");
             }
+        }
+    }
+}
+
+/// All functions of a partition are dropped when one of them fails.
+#[test]
+fn functions_that_panic_where_they_are_dropped_do_not_hide_the_error() {
+    for executor in EXECUTORS {
+        for (places, words) in [
+            ("process and drop", "mine: the function panicked: at process"),
+            ("drop", "mine: the function panicked: at drop"),
+        ] {
+            let mine: Vec<Arc<dyn Udf>> = vec![Arc::new(Panics(places)), Arc::new(Panics(places))];
+            let plan = Plan::try_new(&dataset(12), mine, None, &PlanOptions::default()).unwrap();
+            let plan = Arc::new(plan);
+            let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
+            let error = driver.run(&mut Silent).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
         }
     }
 }
