@@ -50,7 +50,8 @@ impl Dataset {
     ///
     /// # Errors
     /// `InvalidArgument` if the shape is unusable, or `sync_offset` is not in the open interval
-    /// `(-n_frames, n_frames)`; `Bug` if the source counts frames twice.
+    /// `(-n_frames, n_frames)`; `Bug` if the source counts frames twice, or its base shape has more axes than
+    /// its frames, or fewer.
     pub fn try_new(
         source: Arc<dyn DataSource>,
         nav_shape: Option<&[usize]>,
@@ -67,6 +68,13 @@ impl Dataset {
             )));
         }
         info.presence.check()?;
+        if info.base_shape.len() != info.sig_shape.len() {
+            return Err(Error::bug(format!(
+                "the source says that tiles begin at multiples of {:?}, but its frames have the shape {:?}: there has \
+                 to be a number for each axis",
+                info.base_shape, info.sig_shape
+            )));
+        }
         let metadata = laid_out(&info.metadata, &info.nav_shape, shape.nav());
         Ok(Dataset {
             metadata: metadata.map(Arc::new),
@@ -564,6 +572,16 @@ mod tests {
         for position in 0..10 {
             let expected = dataset.positions_with_data().iter().any(|r| r.contains(&position));
             assert_eq!(dataset.frame_at(position).is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn base_shapes_of_other_axes_are_refused() {
+        for base_shape in [vec![], vec![2], vec![1, 1, 2]] {
+            let Nothing(mut info) = nothing(8, Presence::All);
+            info.base_shape = base_shape;
+            let error = Dataset::try_new(Arc::new(Nothing(info)), None, 0).unwrap_err();
+            assert!(error.message().contains("a number for each axis"), "{error}");
         }
     }
 
