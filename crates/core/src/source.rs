@@ -56,7 +56,7 @@ pub struct SourceInfo {
     pub nav_shape: Vec<usize>,
     /// The dtype of the pixels, and their byte order where they lie in the file.
     pub dtype: StoredDType,
-    /// The smallest sensible tile on the signal axes: tile edges fall on multiples of it.
+    /// The smallest sensible tile, a number for each axis of a frame: tile edges fall on multiples of it.
     pub base_shape: Vec<usize>,
     /// How many consecutive frames are best read together: fewer, and the same memory is read for
     /// others again. 1 where frames lie one after the other.
@@ -75,6 +75,81 @@ pub struct SourceInfo {
 ///
 /// Opening reads headers only. After that the geometry never changes: a file that grows is
 /// read as it was, a file that shrinks gives an error when the missing part is read.
+///
+/// ```
+/// use framefold_core::{
+///     DType, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, FramesView, MetadataList,
+///     Presence, Result, SigSlice, SourceInfo, TileFrames,
+/// };
+/// use std::sync::Arc;
+///
+/// /// Frames of 4 × 4 pixels in memory.
+/// #[derive(Debug)]
+/// struct Own {
+///     info: SourceInfo,
+///     pixels: Vec<u16>,
+/// }
+///
+/// impl DataSource for Own {
+///     fn info(&self) -> &SourceInfo {
+///         &self.info
+///     }
+///
+///     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+///         Ok(Box::new(Reader { source: self, cells: Vec::new() }))
+///     }
+/// }
+///
+/// /// What one worker has: the cells of its tile.
+/// struct Reader<'s> {
+///     source: &'s Own,
+///     cells: Vec<u16>,
+/// }
+///
+/// impl FrameReader for Reader<'_> {
+///     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+///         self.cells.clear();
+///         for number in frames.iter() {
+///             let mut all = self.source.pixels.chunks_exact(16);
+///             let frame = usize::try_from(number).ok().and_then(|n| all.nth(n));
+///             let frame = frame.ok_or_else(|| Error::bad_file("it is missing").with_frame(number))?;
+///             for run in sig.runs(&self.source.info.sig_shape) {
+///                 self.cells.extend_from_slice(&frame[run]);
+///             }
+///         }
+///         let tile = FramesView::try_new(&self.cells, frames.len(), sig.len(), sig.len())?;
+///         Ok(DenseTile::borrowed(TileFrames::U16(tile)))
+///     }
+///
+///     fn verify(&mut self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let info = SourceInfo {
+///     format: "own",
+///     paths: Vec::new(),
+///     n_frames: 6,
+///     presence: Presence::All,
+///     sig_shape: vec![4, 4],
+///     nav_shape: vec![2, 3],
+///     dtype: DType::U16.into(),
+///     base_shape: vec![1, 4],
+///     preferred_depth: 1,
+///     lends: false,
+///     metadata: MetadataList::new(),
+///     details: Vec::new(),
+///     warnings: Vec::new(),
+/// };
+/// let source = Own { info, pixels: (0..96).collect() };
+/// let dataset = Dataset::try_new(Arc::new(source), None, 0)?;
+/// assert_eq!(dataset.shape().to_string(), "(2, 3) + (4, 4)");
+/// # let part = SigSlice::try_within(vec![1, 2], vec![2, 2], &[4, 4])?;
+/// # let mut reader = dataset.source().reader()?;
+/// # let TileFrames::U16(tile) = reader.read(FrameIndices::Run(4..6), &part)?.frames() else { panic!() };
+/// # assert_eq!(tile.data(), [70, 71, 74, 75, 86, 87, 90, 91]);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait DataSource: Send + Sync + Debug {
     /// The geometry. Called by the planner and by users, often; must not read anything.
     fn info(&self) -> &SourceInfo;

@@ -95,7 +95,8 @@ pub trait StagePart {
 
     /// Writes the cells of each of `frames`, which are numbers of the source, to `out`, which has room for
     /// exactly these: one frame after the other, in the dtype of [`Stage::output`], native byte order,
-    /// aligned for it. `tile` holds the cells that [`StagePart::read`] says.
+    /// aligned for it. It may hold what was written for other frames: every cell has to be written. `tile` holds
+    /// the cells that [`StagePart::read`] says.
     ///
     /// # Errors
     /// `Bug` if the tile is none of those; `InvalidArgument` if a pixel cannot be what the stage
