@@ -207,6 +207,28 @@ def test_sums_of_64_bits_of_classes_with_methods_of_their_own(ctx, machine):
     assert (whole["intensity"].data == 7).all()
 
 
+class Total(ff.UDF):
+    """Of frames in single precision, or wider."""
+
+    def get_backends(self):
+        return (self.BACKEND_CUPY,)
+
+    def get_result_buffers(self):
+        return {"total": self.buffer("nav", dtype=self.meta.input_dtype)}
+
+    def process_frame(self, frame):
+        self.results.total[:] = frame.sum().get()
+
+
+def test_integers_of_64_bits_beside_single_precision(ctx, device):
+    data = np.full((2, 3, 4, 5), 2**53 + 1)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    largest, total = ctx.run_udf(dataset, [ff.MaxUDF(), Total()], backends="cupy")
+    assert largest["intensity"].data.dtype == data.dtype
+    np.testing.assert_array_equal(largest["intensity"].data, data[0, 0])
+    np.testing.assert_array_equal(total["total"].data, data.astype("float64").sum(axis=(2, 3)))
+
+
 @pytest.mark.parametrize("dtype", ["uint64", "int64"])
 def test_means_of_64_bits(ctx, device, dtype):
     """Sums that no integer holds, and the smallest part of them."""

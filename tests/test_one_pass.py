@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from real_files import real_file
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf import UDF
@@ -101,3 +102,35 @@ def test_all_methods_in_one_pass(ctx, backend):
         "3 of 2 frames",
     ]:
         assert line in plan
+
+
+class Largest(ff.UDF):
+    def get_preferred_input_dtype(self):
+        return self.params.prefers
+
+    def get_result_buffers(self):
+        dtypes = {"largest": self.meta.input_dtype, "gets": "U16"}
+        return {name: self.buffer("single", dtype=dtype) for name, dtype in dtypes.items()}
+
+    def process_tile(self, tile):
+        self.results.largest[:] = np.maximum(self.results.largest, tile.max())
+        self.results.gets[:] = tile.dtype.name
+
+    def merge(self, dest, src):
+        dest.largest[:] = np.maximum(dest.largest, src.largest)
+        dest.gets[:] = src.gets
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_functions_get_the_dtype_that_they_get_alone(executor):
+    frames = np.full((2, 3, 4, 5), 2**53 + 1)
+    prefers = (ff.UDF.USE_NATIVE_DTYPE, "float32", "complex64", "int64")
+    with shared(executor, cpus=2) as ctx:
+        dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=2)
+        beside = ctx.run_udf(dataset, [Largest(prefers=each) for each in prefers])
+        alone = [ctx.run_udf(dataset, Largest(prefers=each)) for each in prefers]
+    for some, same in zip(beside, alone, strict=True):
+        assert some["largest"].data.dtype == same["largest"].data.dtype
+        assert some["largest"].data == same["largest"].data
+        assert some["gets"].data == same["gets"].data == some["largest"].data.dtype.name
+    assert [each["largest"].data[0] for each in beside] == [2**53 + 1, 2.0**53, 2.0**53, 2**53 + 1]

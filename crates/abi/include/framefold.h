@@ -68,7 +68,7 @@ typedef struct ff_requirements {
     /* FF_TILE: parts of frames, some frames deep; FF_FRAMES: whole frames; FF_PARTITION: a whole
      * partition in one tile. */
     uint64_t method;
-    /* 0: the type of the data set, whatever other functions of the run ask for. */
+    /* 0: the type of the data set; another one: a type that holds it and that of the data set. */
     ff_dtype input;
     /* A sum of ff_format; FF_DENSE. With both, the function gets what the data set has. */
     uint64_t formats;

@@ -268,7 +268,7 @@ pub enum Formats {
 pub struct Requirements {
     /// How much it gets in one call.
     pub method: Method,
-    /// In which type: [`DType::NATIVE`], or at least this one, together with what others of the run ask for.
+    /// In which type: [`DType::NATIVE`], or a type that holds this one and the data's.
     pub input: DType,
     /// In which layouts.
     pub formats: Formats,

@@ -28,13 +28,13 @@ impl Method {
     }
 }
 
-/// Which dtype a UDF wants its tiles in.
+/// Which dtype a UDF wants its tiles in, whatever other UDFs of the run ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputDType {
-    /// As the data set has it, whatever other UDFs of the run ask for.
+    /// As the data set has it.
     Native,
-    /// The common dtype of the data set, this one, and those of all UDFs that share.
-    Shared(DType),
+    /// The common dtype of the data set and this one.
+    AtLeast(DType),
 }
 
 /// The layout of a tile's cells in memory.

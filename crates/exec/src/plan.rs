@@ -104,13 +104,12 @@ impl Plan {
             names.push(name);
         }
         let pixel_dtype = dataset.pixel_dtype();
-        let shared = inputs::shared_dtype(pixel_dtype, &requirements);
         let mut jobs = Vec::with_capacity(udfs.len());
         for ((udf, name), required) in udfs.iter().zip(&names).zip(&requirements) {
             let meta = JobMeta {
                 shape: dataset.shape().clone(),
                 native_dtype,
-                input_dtype: inputs::input_dtype(pixel_dtype, shared, required),
+                input_dtype: inputs::input_dtype(pixel_dtype, required),
                 roi: roi.clone(),
             };
             let buffers = call_of(name, || udf.buffers(&meta))?;

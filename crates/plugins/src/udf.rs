@@ -74,7 +74,7 @@ impl Udf for PluginUdf {
         };
         let input = match (asked.input, dtype(asked.input, source.dtype.dtype)) {
             (0, _) => InputDType::Native,
-            (_, Some(dtype)) => InputDType::Shared(dtype),
+            (_, Some(dtype)) => InputDType::AtLeast(dtype),
             (other, None) => {
                 let found = described(other);
                 return Err(Error::invalid(format!("it asks for the unknown dtype {found}"))

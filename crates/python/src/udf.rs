@@ -129,7 +129,7 @@ impl Udf for PyUdf {
         })?;
         Ok(Requirements {
             method,
-            input: InputDType::Shared(preferred.dtype),
+            input: InputDType::AtLeast(preferred.dtype),
             formats: vec![format],
             tile_depth,
             tile_bytes,

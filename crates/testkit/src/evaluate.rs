@@ -110,7 +110,7 @@ impl Run {
         let native_dtype = info.dtype.dtype;
         let input_dtype = match requirements.input {
             InputDType::Native => native_dtype,
-            InputDType::Shared(dtype) => DType::promote(native_dtype, dtype),
+            InputDType::AtLeast(dtype) => DType::promote(native_dtype, dtype),
         };
         let job = JobMeta {
             shape: dataset.shape().clone(),

@@ -23,7 +23,7 @@ impl Function for Counting {
     }
 
     fn requirements(&self, _job: &Job<'_>) -> Result<Requirements, Failure> {
-        // Or a wider one, where the data or other functions of the run need it.
+        // Or a wider one, where the data need it.
         Ok(Requirements { input: DType::of::<f32>(), ..Requirements::default() })
     }
 

@@ -503,9 +503,6 @@ def plan_run(
     # Corrected pixels are dense, whatever they were before, and no integers.
     corrects = correction_set is not None and correction_set.have_corrections()
     pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
-    if resident is None and pixels.kind in "iu" and pixels.itemsize == 8 and None in natives:
-        # Functions in Python share a dtype, and the one that others wish for may not hold all.
-        on_devices = False
     for each, native in zip(udfs, natives, strict=True):
         twin = None
         if native is not None and on_devices:

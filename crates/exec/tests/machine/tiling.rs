@@ -32,7 +32,7 @@ impl Udf for Wishes {
         let plain = self.sum.requirements(source)?;
         let method = self.method.unwrap_or(plain.method);
         let (tile_depth, max_depth) = (self.depth, self.max_depth);
-        let input = self.input.map_or(plain.input, InputDType::Shared);
+        let input = self.input.map_or(plain.input, InputDType::AtLeast);
         Ok(Requirements { method, input, tile_depth, tile_bytes: self.bytes, max_depth, ..plain })
     }
 

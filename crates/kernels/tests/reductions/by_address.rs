@@ -90,7 +90,7 @@ impl Udf for ByAddress {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements { input: InputDType::Shared(DType::F64), ..Requirements::native_tiles() })
+        Ok(Requirements { input: InputDType::AtLeast(DType::F64), ..Requirements::native_tiles() })
     }
 
     fn buffers(&self, _job: &JobMeta) -> Result<Vec<BufferDecl>> {
