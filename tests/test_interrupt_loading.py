@@ -1,4 +1,4 @@
-"""Ctrl-C while data sets in memory are made."""
+"""Ctrl-C while data sets in memory are made, and while results are saved."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ CONVERTING = """
         if way == "dense":
             data = np.broadcast_to(np.float32(0), (n, 512, 512))
             ctx.load("memory", data=data, array_backends=[ff.UDF.BACKEND_SCIPY_CSR])
+        elif way == "tiff":
+            pages = np.zeros((n << 5, 1, 1), np.uint8)
+            _engine.WholeFile(path, True).write_tiff(pages, 0, "pages")
         else:
             indices = np.memmap(path, dtype=np.uint32, mode="w+", shape=(n << 14,))
             values = indices.view(np.uint8)[: n << 14]
@@ -42,9 +45,9 @@ CONVERTING = """
 """
 
 
-@pytest.mark.parametrize("way", ["dense", "sparse"])
-def test_ctrl_c_while_data_in_memory_are_converted(way, tmp_path):
-    """Either would take many minutes."""
+@pytest.mark.parametrize("way", ["dense", "sparse", "tiff"])
+def test_ctrl_c_while_arrays_are_converted(way, tmp_path):
+    """Each would take many minutes."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(CONVERTING), way, tmp_path / "indices"],
         stdout=subprocess.PIPE,

@@ -301,6 +301,16 @@ def test_tags_of_digitalmicrograph_go_before_imagej(ctx, tmp_path):
     assert about == {"image_step_y", "diffraction_step_x"}
 
 
+def test_axes_of_hyperspy_begin_where_it_says(ctx, tmp_path):
+    path = tmp_path / "a.tif"
+    units = [(65003, "s", 0, "nm", True), (65004, "s", 0, "nm", True)]
+    numbers = [(65006, 7.0), (65007, -3.0), (65009, 0.5), (65010, 2.0)]
+    tags = units + [(tag, "d", 1, number, True) for tag, number in numbers]
+    for software, shown_x in [("hyperspy", "x: 5 × 0.5 nm, from 7 nm"), ("dm", "x: 5 × 0.5 nm")]:
+        write(path, pixels((4, 5), "uint8"), software=software, metadata=None, extratags=tags)
+        assert shown(ctx.open(path))[-1] == shown_x
+
+
 #: Two times, of three depths each.
 OME = (
     '<OME><Image Name="a"><Pixels DimensionOrder="XYZTC" Type="uint16" SizeX="5" SizeY="4"'
@@ -355,6 +365,23 @@ def test_planes_without_a_page_each_are_one_axis(ctx, tmp_path):
         assert len(dataset.warnings) == 1
         assert words in dataset.warnings[0]
         assert "in the order of the file" in dataset.warnings[0]
+
+
+@odd("its planes are in 6 files")
+def test_one_file_of_a_set_says_that_there_are_others(ctx, tmp_path):
+    planes = pixels((6, 4, 5), "uint16")
+    blocks = "".join(
+        f'<TiffData IFD="0" FirstZ="{plane % 3}" FirstT="{plane // 3}">'
+        f'<UUID FileName="{plane}.ome.tif">urn:uuid:{plane}</UUID></TiffData>'
+        for plane in range(6)
+    )
+    for number, plane in enumerate(planes):
+        write_ome(tmp_path / f"{number}.ome.tif", [plane], blocks)
+    (warning,) = ctx.open(tmp_path / "1.ome.tif").warnings
+    assert "its planes are in 6 files, of which this is one" in warning
+    dataset = ctx.open(tmp_path / "*.ome.tif")
+    assert np.array_equal(frames_of(ctx, dataset), planes)
+    assert dataset.warnings == []
 
 
 @POSITIONS_WITHOUT_DATA

@@ -4,6 +4,7 @@ use crate::arrays::native_from_numpy;
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::file_path::FilePath;
+use crate::observer::interruptible;
 use framefold::Error;
 use framefold::core::StoredDType;
 use framefold::io::{
@@ -81,7 +82,7 @@ impl WholeFile {
         let step =
             |axis: (String, f64, f64)| TiffStep { unit: axis.0, scale: axis.1, offset: axis.2 };
         let labels = TiffLabels { title, y: y.map(step), x: x.map(step), ome };
-        detached(py, || {
+        interruptible(py, || {
             let output = self.locked();
             let Some(output) = output.as_ref() else { return Ok(()) };
             let mut out = BufWriter::new(output.file()?);

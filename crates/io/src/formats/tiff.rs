@@ -306,7 +306,7 @@ impl Stack {
         let places = match self.description.places(&self.pages) {
             None => return,
             Some(Ok(places)) => places,
-            Some(Err(why)) if self.n_frames > 1 => {
+            Some(Err(why)) => {
                 let name = storage.path().and_then(Path::file_name).unwrap_or_default();
                 self.warnings.push(format!(
                     "'{}': OME's description does not give each page a plane of its own: {why}; the \
@@ -315,7 +315,6 @@ impl Stack {
                 ));
                 return;
             }
-            Some(Err(_)) => return,
         };
         let mut frames = Vec::new();
         for piece in std::mem::take(&mut self.pieces) {

@@ -9,10 +9,10 @@
 
 mod labels;
 
-use framefold_core::{Error, NativeArray, Result, TypedVec};
+use framefold_core::{Error, NativeArray, Result, TypedVec, interrupt};
 pub use labels::{TiffLabels, TiffStep};
 use std::borrow::Cow;
-use std::io::{Seek, Write};
+use std::io::{self, Seek, Write};
 use tiff::TiffError;
 use tiff::encoder::colortype::{
     ColorType, Gray8, Gray16, Gray32, Gray32Float, Gray64, Gray64Float, GrayI8, GrayI16, GrayI32,
@@ -27,7 +27,8 @@ const CLASSIC_LIMIT: usize = 4_000_000_000;
 /// Writes the pages of `array`: its last two axes but the `n_channel_axes` that count channels.
 ///
 /// # Errors
-/// `Unsupported` for complex numbers; `Limit` if a page is too large; `Io`.
+/// `Unsupported` for complex numbers; `Limit` if a page is too large; `Io`; what
+/// [`interrupt::check`] says before each page.
 pub fn write_tiff(
     out: &mut (impl Write + Seek),
     array: &NativeArray,
@@ -67,7 +68,9 @@ pub fn write_tiff(
         TiffEncoder::new_big(out).and_then(|mut tiff| pages.write(&mut tiff, array.values()))
     };
     result.map_err(|error| match error {
-        TiffError::IoError(error) => Error::io("write the array", error),
+        TiffError::IoError(error) => {
+            error.downcast().unwrap_or_else(|error| Error::io("write the array", error))
+        }
         other => Error::bug(format!("the TIFF could not be made: {other}")),
     })
 }
@@ -89,6 +92,11 @@ fn storable(array: &NativeArray) -> Result<Cow<'_, NativeArray>> {
         }
         _ => Ok(Cow::Borrowed(array)),
     }
+}
+
+/// [`interrupt::check`] as an error that carries its own through the encoder's.
+fn going_on() -> io::Result<()> {
+    interrupt::check().map_err(io::Error::other)
 }
 
 /// How an array is cut into pages.
@@ -139,6 +147,7 @@ impl Pages<'_> {
         let mut directory = tiff.image_directory()?;
         for block in values.chunks(self.page_len.max(1) * self.n_channels.max(1)) {
             for channel in 0..self.n_channels {
+                going_on()?;
                 let page: Vec<C::Inner> =
                     block.iter().copied().skip(channel).step_by(self.n_channels).collect();
                 offsets.push(directory.write_data(page.as_slice())?);
@@ -146,6 +155,7 @@ impl Pages<'_> {
         }
         let n_pages = offsets.len();
         for (number, offset) in offsets.into_iter().enumerate() {
+            going_on()?;
             directory.write_tag(Tag::ImageWidth, self.width)?;
             directory.write_tag(Tag::ImageLength, self.height)?;
             directory.write_tag(Tag::BitsPerSample, C::BITS_PER_SAMPLE)?;

@@ -138,6 +138,9 @@ impl Description {
     pub(super) fn places(&mut self, pages: &[u64]) -> Option<Result<Vec<u64>, String>> {
         let planes = self.planes.take()?;
         let places = planes.places(pages);
+        if places.is_err() && pages.len() == 1 && planes.n_files < 2 {
+            return None; // there is nothing to arrange
+        }
         if places.is_ok() {
             self.stack(
                 planes.axes.into_iter().map(|PlaneAxis { n, name, step, .. }| (n, name, step)),

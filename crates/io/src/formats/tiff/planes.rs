@@ -20,6 +20,8 @@ pub(super) struct Planes {
     pub(super) axes: Vec<PlaneAxis>,
     /// Or what is wrong with them.
     blocks: Result<Vec<Block>, String>,
+    /// In how many files they are, as far as that is said.
+    pub(super) n_files: usize,
 }
 
 /// One of the axes Z, C and T.
@@ -50,14 +52,17 @@ impl Planes {
             .map(|block| block.children.iter().find(|child| child.name.ends_with("UUID")))
             .map(|uuid| uuid.map(Element::text))
             .collect();
-        let blocks = match (n_images, files.len()) {
+        let n_files = files.len();
+        let blocks = match (n_images, n_files) {
             // All planes in order.
             (1, 0) => Ok(vec![Block { page: 0, plane: 0, count: None }]),
             (1, 1) => blocks.into_iter().map(|block| Block::read(block, &axes)).collect(),
-            (1, n) => Err(format!("its planes are in {n} files")),
+            (1, n) => Err(format!(
+                "its planes are in {n} files, of which this is one; to have all, name them by a pattern"
+            )),
             (n, _) => Err(format!("it describes {n} images")),
         };
-        Planes { axes, blocks }
+        Planes { axes, blocks, n_files }
     }
 
     /// The plane of each frame, from the numbers of their pages, which go up.

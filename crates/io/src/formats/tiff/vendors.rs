@@ -5,7 +5,8 @@
 //! | FEI, Thermo Fisher (SEM) | 34680, 34682 | sections `[Scan]` of lines `PixelWidth=3.4e-6`, in units of the SI |
 //! | Zeiss (SEM) | 34118 | numbers, one a line: the fourth is the width of a pixel in m, of images with 1024 columns; then for each value a line with its key, `AP_MAG`, and one with its name, number and unit, `Mag = 2.00 K X` |
 //! | JEOL (SightX) | 270 | XML, `TemReporter`, where the maker (271) is `JEOL Ltd.`; pixels per inch or cm of the detector (282) |
-//! | Gatan | 65003, 65004; 65009, 65010 | units and steps of x and y |
+//! | Gatan, HyperSpy | 65003, 65004; 65009, 65010 | units and steps of x and y |
+//! | HyperSpy | 65006, 65007 | where x and y begin, in these units, where the software (305) is `hyperspy` |
 //! | TVIPS (EM-MENU) | 37706 | a structure: see `tvips` |
 //! | Olympus (SIS) | 33560 | a structure, and blocks elsewhere: see `olympus` |
 //! | Hamamatsu (HPD-TA) | 270 | sections of values, and tables elsewhere: see `hamamatsu` |
@@ -29,6 +30,7 @@ const ZEISS: u16 = 34118;
 /// Of x and y.
 const GATAN_UNITS: [u16; 2] = [65003, 65004];
 const GATAN_STEPS: [u16; 2] = [65009, 65010];
+const HYPERSPY_STARTS: [u16; 2] = [65006, 65007];
 /// Longer texts are of another kind.
 const LONGEST: usize = 1 << 20;
 
@@ -77,12 +79,17 @@ pub(super) fn add(
     }
     let steps = GATAN_STEPS.map(|tag| directory.float(tag));
     let units = GATAN_UNITS.map(|tag| text(tag).unwrap_or_default());
-    let axis =
-        |(step, unit): (Option<f64>, String)| Some(Calibration { step: step?, offset: None, unit });
+    // Of DigitalMicrograph itself, it is not known in which unit these are.
+    let is_hyperspy = text(tag::SOFTWARE).is_some_and(|name| name == "hyperspy");
+    let starts = HYPERSPY_STARTS.map(|tag| directory.float(tag).filter(|_| is_hyperspy));
+    let axis = |((step, offset), unit): ((Option<f64>, Option<f64>), String)| {
+        Some(Calibration { step: step?, offset, unit })
+    };
     if steps == [None, None] {
         return None;
     }
-    let mut axes: Vec<Option<Calibration>> = steps.into_iter().zip(units).map(axis).collect();
+    let known = steps.into_iter().zip(starts).zip(units);
+    let mut axes: Vec<Option<Calibration>> = known.map(axis).collect();
     axes.reverse();
     add_steps(facts, &[], &axes);
     Some("DigitalMicrograph")
