@@ -43,7 +43,8 @@ class DeviceTiles:
     Notes
     -----
     A tile that is brought to a device belongs to the worker there, which hands it to one UDF
-    after the other, and is let go with the last.
+    after the other, and is given up with the last. UDFs that get another dtype have a tile of their
+    own; then each tile stays until the next.
     """
 
     #: Whether the frames are on the device before the run.
@@ -64,10 +65,11 @@ class DeviceTiles:
         return max_depth(format_, sig)
 
     def clear(self) -> None:
-        """Forget the current tile of this worker."""
+        """Forget the current tiles of this worker."""
         worker = current_worker()
         if worker is not None:
-            worker.held.pop(self, None)
+            for place in [place for place in worker.held if place[0] is self]:
+                del worker.held[place]
 
     def giver(
         self,
@@ -136,12 +138,12 @@ class DeviceTiles:
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")
-        held = worker.held.pop(self, None)
+        held = worker.held.pop((self, key[-1]), None)
         if held is None or held[0] != key:
             held = key, upload(worker), self._n_takers
         _, tile, n_left = held
         if n_left > 1:
-            worker.held[self] = key, tile, n_left - 1
+            worker.held[self, key[-1]] = key, tile, n_left - 1
         return tile, n_left == 1
 
     def _staged(
