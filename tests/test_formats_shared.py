@@ -106,6 +106,35 @@ def test_all_formats_in_one_run(inline, dataset, frames, conversions):
     assert conversions == expected
 
 
+class Total(UDF):
+    """The sum of the pixels of tiles, in the dtype in which it gets them."""
+
+    def get_backends(self):
+        return (CSC,)
+
+    def get_preferred_input_dtype(self):
+        return self.params.prefers
+
+    def get_result_buffers(self):
+        return {"total": self.buffer("single", dtype=self.meta.input_dtype)}
+
+    def process_tile(self, tile):
+        self.results.total[:] += tile.sum()
+
+    def merge(self, dest, src):
+        dest.total[:] += src.total
+
+
+def test_dtypes_in_turns(inline, dataset, frames, conversions):
+    """Each tile is converted once in each dtype."""
+    udfs = [Total(prefers=dtype) for dtype in ("float32", "float64") * 3]
+    n = n_tiles(inline, dataset, udfs)
+    for udf, result in zip(udfs, inline.run_udf(dataset, udfs), strict=True):
+        assert result["total"].data.dtype == udf.params.prefers
+        assert result["total"].data == frames.sum(dtype="float64")
+    assert conversions == {(CSC, "tiles"): 2 * n}
+
+
 @pytest.mark.parametrize("format_", [CSC, UDF.BACKEND_SCIPY_COO])
 def test_a_tile_of_one_frame_is_that_frame(inline, dataset, frames, conversions, format_):
     udfs = [

@@ -20,6 +20,7 @@ from framefold.common.udf import CUPY_SCIPY_CSC, D2_BACKENDS, SCIPY_CSC, SCIPY_C
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int, int, str]
+Current = tuple[tuple[int, int, int], dict[str, Rows], int]
 Give = Callable[[int, int, int, Array, Array, Array], Any]
 
 #: What an array of a frame takes beside its entries, in bytes.
@@ -110,11 +111,15 @@ class SparseTiles:
     ) -> Rows:
         if self._n_takers == 1:
             return Rows(sig, starts, columns, values)
-        current: tuple[Key, Rows, int] | None = getattr(self._local, "current", None)
-        if current is None or current[0] != key:
-            current = key, Rows(sig, starts, columns, values), self._n_takers
-        _, rows, n_left = current
-        self._local.current = (key, rows, n_left - 1) if n_left > 1 else None
+        place, dtype = key[:3], key[3]
+        current: Current | None = getattr(self._local, "current", None)
+        if current is None or current[0] != place:
+            current = place, {}, self._n_takers
+        _, made, n_left = current
+        rows = made.get(dtype)
+        if rows is None:
+            rows = made[dtype] = Rows(sig, starts, columns, values)
+        self._local.current = (place, made, n_left - 1) if n_left > 1 else None
         return rows
 
 

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 class RecordUDF(UDF):
     """Records the data as a .npy file, in their own dtype.
 
-    Where corrections or another UDF of the same run ask for a wider dtype, in that one. The file
-    has the shape of the data set; with a ROI, ``(n_selected, *sig)``. Positions without data are
-    0. Space for all of it is taken at the start, where the file system can do that, so that a full
-    disk shows at once.
+    Where corrections make a wider dtype of them, in that one. The file has the shape of the data
+    set; with a ROI, ``(n_selected, *sig)``. Positions without data are 0. Space for all of it is
+    taken at the start, where the file system can do that, so that a full disk shows at once.
 
     Until all data are written, it is another file beside it, ``.<filename>.framefold-part``. That
     goes if the run fails or is cancelled, and a file that was there before stays as it was. What

@@ -43,8 +43,7 @@ class DeviceTiles:
     Notes
     -----
     A tile that is brought to a device belongs to the worker there, which hands it to one UDF
-    after the other, and is given up with the last. UDFs that get another dtype have a tile of their
-    own; then each tile stays until the next.
+    after the other, and is given up with the last. UDFs that get another dtype have one of that.
     """
 
     #: Whether the frames are on the device before the run.
@@ -65,11 +64,10 @@ class DeviceTiles:
         return max_depth(format_, sig)
 
     def clear(self) -> None:
-        """Forget the current tiles of this worker."""
+        """Forget the current tile of this worker."""
         worker = current_worker()
         if worker is not None:
-            for place in [place for place in worker.held if place[0] is self]:
-                del worker.held[place]
+            worker.held.pop(self, None)
 
     def giver(
         self,
@@ -138,12 +136,16 @@ class DeviceTiles:
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")
-        held = worker.held.pop((self, key[-1]), None)
-        if held is None or held[0] != key:
-            held = key, upload(worker), self._n_takers
-        _, tile, n_left = held
+        place, dtype = key[:3], key[3]
+        held = worker.held.pop(self, None)
+        if held is None or held[0] != place:
+            held = place, {}, self._n_takers
+        _, made, n_left = held
+        tile = made.get(dtype)
+        if tile is None:
+            tile = made[dtype] = upload(worker)
         if n_left > 1:
-            worker.held[self, key[-1]] = key, tile, n_left - 1
+            worker.held[self] = place, made, n_left - 1
         return tile, n_left == 1
 
     def _staged(
@@ -286,7 +288,7 @@ class DeviceTile:
 
 
 #: The position of a tile, the tile, and how many UDFs have yet to take it.
-Held = tuple[Key, DeviceTile, int]
+Held = tuple[tuple[int, int, int], dict[str, DeviceTile], int]
 
 
 def _of_rows(csr: Any, format_: str) -> Any:

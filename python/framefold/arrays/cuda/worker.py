@@ -67,8 +67,8 @@ class DeviceWorker:
         self._n_readers = n_readers
         self._staging: Staging | None = None
         self._uploaders: dict[DeviceTiles, Uploader] = {}
-        #: The tile of the moment in each dtype, for UDFs that have not taken it yet.
-        self.held: dict[tuple[DeviceTiles, str], Held] = {}
+        #: The tile of the moment, for UDFs that have not taken it yet.
+        self.held: dict[DeviceTiles, Held] = {}
         self._kept: dict[Hashable, Any] = {}
 
     def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
