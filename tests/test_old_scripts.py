@@ -133,14 +133,16 @@ def test_lists_that_are_no_region_are_refused_in_words(ctx, ds):
         ctx.run_udf(ds, ff.SumSigUDF(), roi=[[0, 1, 2], [2, 3, 4]])
 
 
-def test_lists_in_a_tuple_may_be_an_index(ctx, ds):
-    index = np.s_[[1, 0], [2, 0]]
-    with pytest.raises(InvalidArgumentError, match="is a tuple of lists: it can mean") as caught:
+@pytest.mark.parametrize(
+    "index", [np.s_[[1, 0], [2, 0]], np.s_[[1, 0],], ([1, 0], (2, 0)), ([1, 0], [2, 0], [1, 1])]
+)
+def test_lists_in_a_tuple_may_be_an_index(ctx, ds, index):
+    with pytest.raises(InvalidArgumentError, match="is a tuple with a list in it: it can mean"):
         ctx.run_udf(ds, ff.SumSigUDF(), roi=index)
-    assert "pass [(1, 0), (2, 0)] for the first, or arrays, as in np.array([1, 0])," in str(
-        caught.value
-    )
-    result = ctx.run_udf(ds, ff.SumSigUDF(), roi=tuple(map(np.array, index)))["intensity"]
+
+
+def test_arrays_in_a_tuple_are_an_index(ctx, ds):
+    result = ctx.run_udf(ds, ff.SumSigUDF(), roi=(np.array([1, 0]), np.array([2, 0])))["intensity"]
     np.testing.assert_array_equal(np.argwhere(result.valid_mask), [(0, 0), (1, 2)])
 
 

@@ -193,8 +193,12 @@ def _check_numbers(numbers: npt.NDArray[Any]) -> None:
 
 
 def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    if isinstance(roi, tuple) and 1 < len(roi) == len(nav):
-        _refuse_lists_in_a_tuple(roi)
+    if isinstance(roi, tuple) and any(isinstance(each, list) for each in roi):
+        raise InvalidArgumentError(
+            f"the ROI {roi!r} is a tuple with a list in it: it can mean positions, or an index "
+            f"with a list for an axis; pass a list of tuples, as [(1, 0), (2, 0)], for the first, "
+            f"or arrays, as (np.array([1, 2]), np.array([0, 0])), for the other"
+        )
     if isinstance(roi, tuple) and len(roi) == 2 and isinstance(roi[0], tuple):
         roi = [roi] if isinstance(roi[1], bool | np.bool_) else roi
     if isinstance(roi, tuple) and all(_is_index(i) for i in roi):
@@ -215,16 +219,6 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
             )
         mask[coordinates] = value
     return mask
-
-
-def _refuse_lists_in_a_tuple(roi: tuple[Any, ...]) -> None:
-    """Refuse what may be coordinates as well as an index, which ``np.s_[[1, 0], [2, 0]]`` is."""
-    if all(isinstance(each, list) for each in roi):
-        raise InvalidArgumentError(
-            f"the ROI {roi!r} is a tuple of lists: it can mean the positions in it, or an index "
-            f"with a list for each axis; pass {[tuple(each) for each in roi]!r} for the first, or "
-            f"arrays, as in np.array({roi[0]!r}), for the other"
-        )
 
 
 def _refuse_zeros_and_ones(roi: Any, nav: tuple[int, ...]) -> None:
