@@ -43,7 +43,7 @@ class _OfProcess:
             last()
 
 
-_POOLS, _PYFFTW = _OfProcess(), _OfProcess()
+_PYFFTW = _OfProcess()
 
 
 def allowed_threads() -> int:
@@ -98,9 +98,7 @@ class Limit:
             else:
                 self._pools = ThreadpoolController()
         if self._pools:
-            _POOLS.enter(
-                lambda: self._pools.limit(limits=self.number).restore_original_limits, undone
-            )
+            undone.enter_context(self._pools.limit(limits=self.number))
         numba = sys.modules.get("numba")
         if numba is not None:
             undone.callback(numba.set_num_threads, numba.get_num_threads())
