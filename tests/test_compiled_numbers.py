@@ -38,11 +38,16 @@ def test_unsigned_integers_with_signed_ones(ctx):
             x[6] = (u == 2**53).sum() + 10 * (u > i).sum() + 100 * (u[0] == i).sum()
             x[7] = (u[:1] == np.array(k)).sum()
             x[8] = u[0] == 2.0**53  # with a floating-point number, in NumPy, too
+            least = None
+            for each in i:
+                least = each if least is None or each < least else least
+            x[9] = (u > least).sum() + 10 * (u[0] > least) + 100 * (u[1] > np.int8(-1))
+            x[10] = (u > i.astype(np.int32)).sum()
 
     frames = np.array([[[2**53 + 1, 2**64 - 1, 2**63, 4]]], "uint64")
-    params = {"n": 9, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
+    params = {"n": 11, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
     found = both(ctx, frames, Compares, params=lambda: params)["x"][0]
-    np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1])
+    np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1, 114, 3])
 
 
 def test_clip_of_truth_values(ctx):
@@ -56,6 +61,11 @@ def test_clip_of_truth_values(ctx):
             x[1] = mask.clip(-1, 0).sum()
             x[3] = np.clip(mask, mask, True).sum()
             x[4:10] = np.clip(mask[0], -2.5, 0.5)
+            x[0] += np.clip(mask, False, 2).sum() + np.clip(mask, -3, True).sum()
+            x[1] += mask.clip(2).sum() + mask.clip(None, -1).sum()
+            x[3] += (
+                frame.clip(0.5).sum() + frame.clip(frame.T[:1]).sum() + mask.clip(False, 0.5).sum()
+            )
 
     both(ctx, np.arange(6).reshape(1, 1, 6), Clips, params=lambda: {"n": 10})
 

@@ -101,8 +101,13 @@ def _are_signed(kinds: Any) -> bool:
     return integers and np.promote_types(*map(as_dtype, dtypes)).kind == "i"
 
 
-def _are_of_both_signs(kinds: Any) -> bool:
-    """Whether one is ``uint64``, or an array of it, and the other is of signed integers."""
+def _are_of_both_signs(function: Any, kinds: Any) -> bool:
+    """Whether one is ``uint64``, or an array of it, and the other is of signed integers.
+
+    With numbers that may be None, too, where that would be an error.
+    """
+    if function not in (operator.eq, operator.ne):
+        kinds = [each.type if isinstance(each, nt.Optional) else each for each in kinds]
     dtypes = [*map(dtype_of, kinds)]
     signed = any(isinstance(each, nt.Integer) and each.signed for each in dtypes)
     return signed and nt.uint64 in dtypes
@@ -205,7 +210,7 @@ class Arithmetic(KeepReadOnly):
     def _binop(self, state: Any, value: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of an operator; None if it stays as it is."""
         kinds = [state.typemap[each.name] for each in (value.lhs, value.rhs)]
-        if value.fn in COMPARISONS and _are_of_both_signs(kinds):
+        if value.fn in COMPARISONS and _are_of_both_signs(value.fn, kinds):
             name = new(ir.Global("compare", COMPARISONS[value.fn], value.loc))
             return ir.Expr.call(name, (value.lhs, value.rhs), (), value.loc)
         # Of arrays with axes, Numba makes a loop with the operator for numbers.

@@ -408,7 +408,7 @@ class CheckArrays(Indexing):
     def _clip(self, state: Any, statement: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of ``np.clip`` with bounds that it is not right with."""
         called, kinds = self._call(state, statement)
-        function, bounds = METHODS.get(called, called), kinds[1:3]
+        function, bounds = METHODS.get(called, called), (*kinds[1:3], nt.none, nt.none)[:2]
         if function is not np.clip or not array_of(kinds[0]):
             return None
         arrays = any(array_of(each) or isinstance(each, nt.BaseTuple | nt.List) for each in bounds)
@@ -423,9 +423,12 @@ class CheckArrays(Indexing):
             return None
         loc = statement.loc
         given = self._given(state, statement.value, BY_OUTPUT[np.clip], new)
-        if wide:
-            name = new(ir.Global(wide.__name__, wide, loc))
-            given["a"] = new(ir.Expr.call(name, (given["a"],), (), loc))
+        for each, kind in zip(BY_OUTPUT[np.clip][:3], (kinds[0], *bounds), strict=True):
+            # A method may have one bound, the function has two.
+            given[each] = given.pop(each, None) or new(ir.Const(None, loc))
+            if wide and (each == "a" or dtype_of(kind) == nt.boolean):
+                name = new(ir.Global(wide.__name__, wide, loc))
+                given[each] = new(ir.Expr.call(name, (given[each],), (), loc))
         if not arrays:
             return self._called_as(statement.value, function, given, new)
         made = None

@@ -233,7 +233,7 @@ _PLAIN_FUNCTION = re.compile(r"Untyped \w+ name '(\w+)':\s*Cannot determine.*<cl
 
 #: What Numba says where it has no function for such arguments, and why not.
 _NOT_THERE = re.compile(r"No implementation of function [^\n]*found for signature:\s*>>> ([^\n]+)")
-_WHY_NOT = re.compile(r"raised a specific error:\s*\w+: ([^\n]+)")
+_WHY_NOT = re.compile(r"raised a specific error:\s*\w+: (?!Failed in nopython)([^\n]+)")
 
 
 def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
