@@ -82,10 +82,14 @@ impl WholeFile {
         let step =
             |axis: (String, f64, f64)| TiffStep { unit: axis.0, scale: axis.1, offset: axis.2 };
         let labels = TiffLabels { title, y: y.map(step), x: x.map(step), ome };
+        // Not with `locked`: it attaches now and then, to look for Ctrl-C.
+        let file = self.locked().as_ref().map(|output| {
+            let file = output.file()?.try_clone();
+            file.map_err(|error| Error::io("write the output", error))
+        });
         interruptible(py, || {
-            let output = self.locked();
-            let Some(output) = output.as_ref() else { return Ok(()) };
-            let mut out = BufWriter::new(output.file()?);
+            let Some(file) = file.transpose()? else { return Ok(()) };
+            let mut out = BufWriter::new(file);
             write_tiff(&mut out, &array, n_channel_axes, &labels)?;
             out.flush().map_err(|error| Error::io("write the output", error))
         })

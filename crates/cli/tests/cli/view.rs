@@ -4,7 +4,7 @@ use crate::support::Bench;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A viewer that goes on, ended with the test.
 struct Running {
@@ -137,7 +137,7 @@ fn an_address_that_others_reach_is_warned_of() {
 
 #[cfg(unix)]
 #[test]
-fn signals_end_it_with_open_connections() {
+fn signals_end_it_at_once_with_open_connections() {
     for (signal, socket) in [("-INT", false), ("-TERM", true)] {
         let bench = Bench::new();
         bench.scan("scan.npy");
@@ -145,9 +145,18 @@ fn signals_end_it_with_open_connections() {
         let mut running = Running::start(&bench, &format!("view scan.npy --no-browser{option}"));
         let _open: Option<TcpStream> =
             (!socket).then(|| TcpStream::connect(running.address().0).unwrap());
+        let begin = Instant::now();
         let id = running.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+        let status = loop {
+            if let Some(status) = running.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.code(), Some(0));
+        assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
         assert!(!bench.path("viewer.socket").exists());
     }
 }
@@ -155,12 +164,13 @@ fn signals_end_it_with_open_connections() {
 /// None of them has an end, and a pipe has no beginning until something is written.
 #[cfg(unix)]
 #[test]
-fn devices_and_pipes_are_refused() {
+fn devices_and_pipes_are_refused_at_once() {
     let bench = Bench::new();
     bench.scan("scan.npy");
     assert!(Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
     let pipe = bench.path("pipe.npy");
     std::os::unix::fs::symlink(bench.path("pipe"), &pipe).unwrap();
+    let begin = Instant::now();
     for (line, words) in [
         ("view pipe", "'pipe'"),
         ("view /dev/zero", "'/dev/zero'"),
@@ -176,6 +186,7 @@ fn devices_and_pipes_are_refused() {
         assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
         assert_eq!(outcome.code, 2, "{line}: {}", outcome.stderr);
     }
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }
 
 /// As `framefold view … | head -1` has it.
@@ -193,8 +204,9 @@ fn it_goes_on_when_nobody_reads_more_than_the_link() {
         let mut child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
         // With it goes the other copy of the writer.
         drop(command);
-        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        while !listens() && child.try_wait().unwrap().is_none() {
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not listen");
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(Duration::from_millis(500));

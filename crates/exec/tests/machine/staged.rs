@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a tile that are written, or wait to be.
 type Memory = Arc<Mutex<Vec<u8>>>;
@@ -579,6 +579,7 @@ fn a_run_that_reads_can_be_cancelled() {
         let (dataset, readers) = flaky(300, Bad::Hangs);
         let plan = Plan::try_new(&dataset, vec![fetched(SumSig, 3)], None, &deep()).unwrap();
         let (cancel, ended) = (Cancel::new(), AtomicBool::new(false));
+        let started = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
@@ -589,6 +590,7 @@ fn a_run_that_reads_can_be_cancelled() {
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
             ended.store(true, Ordering::SeqCst);
         });
+        assert!(started.elapsed() < Duration::from_secs(20));
         assert_eq!(readers.load(Ordering::SeqCst), 0, "a reader is left");
     }
 }

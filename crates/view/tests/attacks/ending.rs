@@ -4,20 +4,21 @@ use crate::support::{Bench, Frame};
 use serde_json::json;
 use std::io::{ErrorKind, Read};
 
-/// It waits neither for clients nor for those who say nothing: they are cut off after ten seconds, and one of the
-/// same age at another server is not yet.
+/// It waits neither for clients nor for those who say nothing: they are cut off after ten seconds, and an
+/// older one at another server is not yet.
 #[test]
 fn the_server_is_ended_while_someone_drags() {
     let (mut bench, elsewhere) = (Bench::new(), Bench::new());
     let mut client = bench.client();
-    let (silent, same_age) = (bench.connect(), elsewhere.connect());
+    // The older one is cut off first.
+    let (older, silent) = (elsewhere.connect(), bench.connect());
     let mut other = bench.client();
     for generation in 1..=100 {
         client.ask(generation, &json!({}), "fast");
     }
     bench.server.stop();
-    same_age.set_nonblocking(true).unwrap();
-    let still_open = (&same_age).read(&mut [0]).map_err(|error| error.kind());
+    older.set_nonblocking(true).unwrap();
+    let still_open = (&older).read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(still_open, Err(ErrorKind::WouldBlock), "it waited for the one that says nothing");
     drop(silent);
     for client in [&mut client, &mut other] {
