@@ -95,7 +95,6 @@ def filters():
         "bitshuffle, blocks": hdf5plugin.Bitshuffle(nelems=64, cname="lz4"),
         "lz4": hdf5plugin.LZ4(),
         "lz4, blocks": hdf5plugin.LZ4(nbytes=512),
-        "bzip2": hdf5plugin.BZip2(),
         "zstd": hdf5plugin.Zstd(),
         "zstd, shuffle": {"shuffle": True, **hdf5plugin.Zstd()},
     }
