@@ -47,16 +47,16 @@ impl Planes {
     pub(super) fn read(pixels: &Element, n_images: usize, axes: Vec<PlaneAxis>) -> Self {
         let blocks: Vec<&Element> =
             pixels.children.iter().filter(|child| child.name.ends_with("TiffData")).collect();
-        let files: HashSet<&str> = blocks
+        let files: HashSet<Option<&str>> = blocks
             .iter()
-            .filter_map(|block| block.children.iter().find(|child| child.name.ends_with("UUID")))
-            .map(|uuid| uuid.attribute("FileName").unwrap_or(uuid.text()))
+            .map(|block| block.children.iter().find(|child| child.name.ends_with("UUID")))
+            .map(|uuid| uuid.map(|uuid| uuid.attribute("FileName").unwrap_or(uuid.text())))
             .collect();
         let n_files = files.len();
         let blocks = match (n_images, n_files) {
             // All planes in order.
-            (1, _) if blocks.is_empty() => Ok(vec![Block { page: 0, plane: 0, count: None }]),
-            (1, 0 | 1) => blocks.into_iter().map(|block| Block::read(block, &axes)).collect(),
+            (1, 0) => Ok(vec![Block { page: 0, plane: 0, count: None }]),
+            (1, 1) => blocks.into_iter().map(|block| Block::read(block, &axes)).collect(),
             (1, n) => Err(format!(
                 "its planes are in {n} files, of which this is one; to have all, name them by a pattern"
             )),
