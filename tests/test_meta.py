@@ -151,7 +151,7 @@ def test_the_roi_of_a_run_is_read_only(ctx, dataset, roi):
     assert roi.flags.writeable
 
 
-def test_input_dtype_is_common_to_all_python_udfs(ctx, dataset):
+def test_input_dtype_is_common_to_the_data_and_what_each_prefers(ctx, dataset):
     class Prefers(Simple):
         def get_preferred_input_dtype(self):
             return self.params.dtype
@@ -160,8 +160,9 @@ def test_input_dtype_is_common_to_all_python_udfs(ctx, dataset):
             assert frame.dtype == self.meta.input_dtype == np.dtype(self.params.expected)
 
     def run(*dtypes):
-        expected = np.result_type(np.uint16, *dtypes)
-        ctx.run_udf(dataset, [Prefers(dtype=dtype, expected=expected) for dtype in dtypes])
+        expected = [np.result_type(np.uint16, dtype) for dtype in dtypes]
+        udfs = zip(dtypes, expected, strict=True)
+        ctx.run_udf(dataset, [Prefers(dtype=dtype, expected=each) for dtype, each in udfs])
 
     run(UDF.USE_NATIVE_DTYPE)
     run(np.float32)
