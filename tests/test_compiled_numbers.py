@@ -39,7 +39,7 @@ def test_unsigned_integers_with_signed_ones(ctx):
             x[7] = (u[:1] == np.array(k)).sum()
             x[8] = u[0] == 2.0**53  # with a floating-point number, in NumPy, too
             least = None
-            for each in i:
+            for each in i[:1]:  # 2⁵³
                 least = each if least is None or each < least else least
             x[9] = (u > least).sum() + 10 * (u[0] > least) + 100 * (u[1] > np.int8(-1))
             x[10] = (u > i.astype(np.int32)).sum()
@@ -47,7 +47,7 @@ def test_unsigned_integers_with_signed_ones(ctx):
     frames = np.array([[[2**53 + 1, 2**64 - 1, 2**63, 4]]], "uint64")
     params = {"n": 11, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
     found = both(ctx, frames, Compares, params=lambda: params)["x"][0]
-    np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1, 114, 3])
+    np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1, 113, 3])
 
 
 def test_clip_of_truth_values(ctx):
