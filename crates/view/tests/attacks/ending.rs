@@ -2,25 +2,19 @@
 
 use crate::support::{Bench, Frame};
 use serde_json::json;
-use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant};
 
-/// It waits neither for clients nor for those who say nothing: they are cut off after ten seconds, and an
-/// older one at another server is not yet.
 #[test]
 fn the_server_is_ended_while_someone_drags() {
-    let (mut bench, elsewhere) = (Bench::new(), Bench::new());
+    let mut bench = Bench::new();
     let mut client = bench.client();
-    // The older one is cut off first.
-    let (older, silent) = (elsewhere.connect(), bench.connect());
     let mut other = bench.client();
     for generation in 1..=100 {
         client.ask(generation, &json!({}), "fast");
     }
+    let begin = Instant::now();
     bench.server.stop();
-    older.set_nonblocking(true).unwrap();
-    let still_open = (&older).read(&mut [0]).map_err(|error| error.kind());
-    assert_eq!(still_open, Err(ErrorKind::WouldBlock), "it waited for the one that says nothing");
-    drop(silent);
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     for client in [&mut client, &mut other] {
         let (_, code) = client.read_to_end();
         assert_eq!(code, Some(1001), "going away");
@@ -42,7 +36,7 @@ fn a_client_that_says_goodbye_is_let_go() {
 fn a_unix_socket_is_its_users_alone_and_goes_with_the_server() {
     use crate::support::Setup;
     use framefold_view::serve::ServeOptions;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
     let mut bench = Bench::with(|dir| {
