@@ -330,23 +330,31 @@ def test_data_that_do_not_reach_a_worker_go_to_another_one(local, monkeypatch, c
     assert_usable(local)
 
 
-def test_results_that_do_not_arrive(local, monkeypatch):  # noqa: F811
+def test_results_that_do_not_arrive(local, tmp_path, monkeypatch):  # noqa: F811
     """As Dask brings them together with that of a worker which is stopped."""
     gather = dask_client.gather_from_workers
     from_workers, left = set(), asyncio.Event()
+    both = tmp_path / "both"
+
+    def slow_until_both(_frame):
+        if not both.exists():
+            time.sleep(0.01)
 
     async def but_the_first_of_each(who_has, **options):
         addresses = set().union(*who_has.values())
         if not addresses <= from_workers:
             from_workers.update(addresses)
+            if len(from_workers) == 2:
+                both.touch()
             await left.wait()
         return await gather(who_has, **options)
 
     monkeypatch.setattr("framefold.executor._dask.feed.LATE", 0.1)
     client = local.executor.client
     client.wait_for_workers(2, 40)
+    udfs = [Numbers(), PerFrame(slow_until_both)]
     try:
-        with local.run_udf_iter(frames(local, 100, 50), Sums(offset=np.ones(3))) as steps:
+        with local.run_udf_iter(frames(local, 2000, 1000), udfs) as steps:
             for _ in range(30):
                 next(steps)
             monkeypatch.setattr(dask_client, "gather_from_workers", but_the_first_of_each)
@@ -354,7 +362,7 @@ def test_results_that_do_not_arrive(local, monkeypatch):  # noqa: F811
     finally:
         client.loop.add_callback(left.set)
     assert len(from_workers) == 2
-    assert set(results[0]["sum"].raw_data) == {3}
+    assert (results[0]["number"].raw_data == np.arange(2000)).all()
     assert_usable(local)
 
 
