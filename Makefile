@@ -221,6 +221,9 @@ clean:
 # send SIGINT, which what is in the background ignores.
 BESIDE := test-lints test-docs test-types stubs docstrings site
 
+# To optimise the tests in Rust takes longer than to run them as they are.
+test compile-tests test-rust test-wheel: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/tests/rustc
+
 .PHONY: test
 test: test-format test-web test-rust test-wheel
 	@nice -n 5 $(MAKE) --keep-going $(BESIDE) >target/beside.txt 2>&1 & beside=$$!; \
@@ -249,6 +252,10 @@ test-lints: $(TOOLS)
 
 # The whole workspace, so that what is compiled here serves the extension module, too; that itself
 # has no tests in Rust.
+.PHONY: compile-tests
+compile-tests:
+	cargo test --quiet $(LOCKED) --workspace --tests --no-run
+
 .PHONY: test-rust
 test-rust:
 	if cargo nextest --version >/dev/null 2>&1; then \
@@ -308,7 +315,7 @@ python:
 
 .PHONY: stubs
 stubs:
-	$(TEST_PYTHON) -m mypy.stubtest framefold._engine
+	$(TEST_PYTHON) -m mypy.stubtest --mypy-config-file tests/stubtest.ini framefold._engine
 
 .PHONY: docstrings
 docstrings:
