@@ -10,12 +10,12 @@ import textwrap
 import threading
 import time
 from pathlib import Path
-from typing import ClassVar
 
 import fake_cupy
 import numpy as np
 import pytest
 from command_line import commands
+from fed_format import MAGIC, SHAPE, Broken, BrokenSource, Fed, FedSource, Own
 from known_oddities import POSITIONS_WITHOUT_DATA
 from shared_contexts import shared
 
@@ -23,42 +23,7 @@ import framefold as ff
 from framefold.exceptions import InvalidArgumentError
 from framefold.io import dataset as data_sets
 
-SHAPE = (6, 7, 9, 11)
-MAGIC = b"FEDFRAME"
 U2 = np.dtype("u2")
-
-
-class FedSource:
-    def __init__(self, path, skip):
-        self.path = path
-        self.sig = SHAPE[2:]
-        n_frames = (path.stat().st_size - len(MAGIC)) // (2 * 9 * 11) - skip
-        self.shape = SHAPE[:2] if n_frames == 42 else (n_frames,)
-        self.dtype = ">u2"
-        self.skip = skip
-        self.details = {"skipped": skip}
-
-    def read(self, frames, out):
-        assert out.shape == (len(frames), *self.sig)
-        assert isinstance(frames, range | np.ndarray)
-        data = np.memmap(self.path, ">u2", "r", offset=len(MAGIC)).reshape(-1, *self.sig)
-        for i, frame in enumerate(frames):
-            out[i] = data[frame + self.skip]
-
-
-class Fed:
-    name = "fed"
-    title = "fed frames"
-    extensions = ("fed",)
-    option_help: ClassVar = {"skip_frames": "How many frames to leave out"}
-
-    @staticmethod
-    def detect(path: Path, head: bytes) -> str | None:
-        return "it starts with FEDFRAME" if head.startswith(MAGIC) else None
-
-    @staticmethod
-    def open(path: Path, skip_frames: int = 0) -> FedSource:
-        return FedSource(path, skip_frames)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,22 +41,6 @@ def path(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("fed") / "scan.fed"
     path.write_bytes(MAGIC + data.astype(">u2").tobytes())
     return path
-
-
-class Own(ff.UDF):
-    def get_result_buffers(self):
-        return {
-            "std": self.buffer(kind="nav", dtype=np.float64),
-            "total": self.buffer(kind="sig", dtype=np.float32),
-        }
-
-    def process_frame(self, frame):
-        self.results.std[:] = np.std(frame)
-        self.results.total[:] += frame / 3
-
-    def merge(self, dest, src):
-        dest.std[:] = src.std
-        dest.total[:] += src.total
 
 
 UDFS = [ff.SumUDF, ff.StdDevUDF, Own]
@@ -141,7 +90,7 @@ def test_threads_with_a_python_function_and_a_python_source_do_not_wait_for_each
         import sys
         sys.path[:0] = [{str(Path(__file__).parent)!r}]
         import framefold as ff, numpy as np
-        from test_own_formats import Fed, Own
+        from fed_format import Fed, Own
         ff.register_format(Fed)
         with ff.Context.make_with("threads", cpus=4) as ctx:
             dataset = ctx.open({str(path)!r}, num_partitions=21)
@@ -187,15 +136,6 @@ def test_it_is_known_like_any_other(path):
     again = pickle.loads(pickle.dumps(dataset))
     assert tuple(again.shape) == SHAPE
     path.touch()
-
-
-class Broken(Exception):
-    pass
-
-
-class BrokenSource(FedSource):
-    def read(self, frames, out):
-        raise Broken("no frame today")
 
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
@@ -349,7 +289,7 @@ def test_options_may_have_names_that_the_command_line_uses(tmp_path, path, data)
             sys.path[:0] = [{str(Path(__file__).parent)!r}]
             from pathlib import Path
             import numpy as np
-            from test_own_formats import FedSource
+            from fed_format import FedSource
 
             class Times(FedSource):
                 def read(self, frames, out):
@@ -414,7 +354,7 @@ def test_the_command_line_says_what_user_code_said(tmp_path, path):
             f"""
             import sys
             sys.path[:0] = [{str(Path(__file__).parent)!r}]
-            from test_own_formats import BrokenSource
+            from fed_format import BrokenSource
 
             class Off:
                 name = "off"
@@ -462,7 +402,7 @@ def test_a_dtype_is_one_of_numpy(path):
 
 SHARED = """
 import sys
-from test_own_formats import FedSource
+from fed_format import FedSource
 
 def made(name, default, annotation):
     def open(path, level=default):
@@ -522,7 +462,7 @@ def test_formats_of_packages_are_found(tmp_path, path):
             f"""
             import sys
             sys.path[:0] = [{str(Path(__file__).parent)!r}]
-            from test_own_formats import Fed as Base
+            from fed_format import Fed as Base
             class Fed(Base):
                 name = "fed_of_package"
             """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fed_format import MAGIC, SHAPE, FedSource
 from shared_contexts import shared
-from test_own_formats import MAGIC, SHAPE, FedSource
 
 import framefold as ff
 from framefold.exceptions import FileChangedError, InvalidArgumentError
@@ -425,7 +425,7 @@ def test_packages_that_were_stopped_are_asked_again(tmp_path, path):
         "    raise KeyboardInterrupt",
         "ends": "raise SystemExit(3)",
         "zfed": f"import sys\nsys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-        "from test_own_formats import Fed as Format",
+        "from fed_format import Fed as Format",
     }
     for name, body in bodies.items():
         (tmp_path / f"{name}.py").write_text(body)
