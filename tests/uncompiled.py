@@ -3,6 +3,9 @@
 ``conftest.py`` imports this before anything else can import them, as Dask does. Modules that worker
 processes import take them from here.
 
+Where HyperSpy looks for places on its axes, it is plain Python, too, as it is without numba, which
+takes two seconds for a look at an axis of some ten positions.
+
 What a package compiles anew in each process, for 8 seconds, is kept for the others of a run here.
 """
 
@@ -15,6 +18,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 NAMES = ("sparse", "sparseconverter")
+#: Plain Python as well, of HyperSpy.
+AXES = ("hyperspy.misc._array_tools",)
 #: Compiled as they are, and kept where NUMBA_CACHE_DIR says.
 KEPT = ("libertem_blobfinder.base.correlation",)
 
@@ -29,8 +34,11 @@ class PlainLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        import numba
-
+        try:
+            import numba
+        except ModuleNotFoundError:  # HyperSpy does without it
+            self._loader.exec_module(module)
+            return
         before = numba.config.DISABLE_JIT
         numba.config.DISABLE_JIT = True
         try:
@@ -55,7 +63,8 @@ class Finder(MetaPathFinder):
     """Finds them where they are, to be loaded by one of these loaders."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        loader = PlainLoader if name in NAMES else KeepingLoader if name in KEPT else None
+        plain = name in NAMES or name in AXES
+        loader = PlainLoader if plain else KeepingLoader if name in KEPT else None
         spec = PathFinder.find_spec(name, path, target) if loader else None
         if loader and spec is not None and spec.loader is not None:
             spec.loader = loader(spec.loader)
