@@ -17,9 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-NAMES = ("sparse", "sparseconverter")
-#: Plain Python as well, of HyperSpy.
-AXES = ("hyperspy.misc._array_tools",)
+NAMES = ("sparse", "sparseconverter", "hyperspy.misc._array_tools")
 #: Compiled as they are, and kept where NUMBA_CACHE_DIR says.
 KEPT = ("libertem_blobfinder.base.correlation",)
 
@@ -63,8 +61,7 @@ class Finder(MetaPathFinder):
     """Finds them where they are, to be loaded by one of these loaders."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        plain = name in NAMES or name in AXES
-        loader = PlainLoader if plain else KeepingLoader if name in KEPT else None
+        loader = PlainLoader if name in NAMES else KeepingLoader if name in KEPT else None
         spec = PathFinder.find_spec(name, path, target) if loader else None
         if loader and spec is not None and spec.loader is not None:
             spec.loader = loader(spec.loader)
