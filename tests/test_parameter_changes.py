@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -142,6 +143,29 @@ def test_two_runs_over_the_frames_before_and_after_give_the_same(executor):
             np.testing.assert_array_equal(found[~before], second[name].raw_data)
 
 
+@contextmanager
+def changing(steps, udf):
+    """Changes a parameter from another thread meanwhile, not more often where a run is slow."""
+    stop = threading.Event()
+
+    def change():
+        for n in range(2, 3000 if IS_LONG else 200):
+            if stop.wait(0.002):
+                return
+            try:
+                steps.update(udf, factor=1.0 + n % 40)
+            except InvalidArgumentError:  # over
+                return
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("executor", ["threads", "processes", "auto", "dask"])
 def test_changes_from_another_thread(executor):
     """While the thread that merges waits for partitions: it may wait for the change, too."""
@@ -150,26 +174,9 @@ def test_changes_from_another_thread(executor):
         partitions = ctx._plan(dataset, [udf], None)[0].partitions()
         steps = ctx.run_udf_iter(dataset=dataset, udf=udf)
         results = next(steps)
-        stop = threading.Event()
-
-        def change():
-            n = 1
-            while not stop.is_set():
-                n += 1
-                try:
-                    steps.update(udf, factor=float(n))
-                except InvalidArgumentError:  # over
-                    return
-                time.sleep(0.002)
-
-        thread = threading.Thread(target=change)
-        thread.start()
-        try:
+        with changing(steps, udf):
             for results in steps:  # noqa: B007 - the last one
                 pass
-        finally:
-            stop.set()
-            thread.join()
         assert len(results.changes) > 2
         factor, image = by_hand(results.changes, None, partitions)
         np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
@@ -448,26 +455,9 @@ def test_compiled_functions_alone_from_another_thread(executor):
         partitions = ctx._plan(dataset, [udf], None)[0].partitions()
         steps = ctx.run_udf_iter(dataset=dataset, udf=udf)
         results = next(steps)
-        stop = threading.Event()
-
-        def change():
-            n = 1
-            while not stop.is_set():
-                n += 1
-                try:
-                    steps.update(udf, factor=1.0 + n % 40)
-                except InvalidArgumentError:  # over
-                    return
-                time.sleep(0.002)
-
-        thread = threading.Thread(target=change)
-        thread.start()
-        try:
+        with changing(steps, udf):
             for results in steps:  # noqa: B007 - the last one
                 time.sleep(0.001)
-        finally:
-            stop.set()
-            thread.join()
         assert len(results.changes) > 2
         factor, image = by_hand(results.changes, None, partitions)
         np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
