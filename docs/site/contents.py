@@ -1,7 +1,7 @@
 """What the site consists of: its sections, and the pages of each in the order of reading.
 
 A page is named by its file below ``docs``, without ``.md``. Files of the repository's root are
-pages of ``project``. Pages that nobody names here are an error of the build, as are names
+pages of ``project``. Pages that are not named here are an error of the build, as are names
 without a page.
 """
 
