@@ -117,9 +117,9 @@ class Bench:
         worker = self.workers["peak"]
         try:
             if case.task == "tile-sum":
-                told = self.workers[case.ours].ask("tile", data=data)
-                params = params | {"tile_shape": told["tile_shape"]}
-                report["tile_shape"] = told["tile_shape"]
+                tiling = self.workers[case.ours].ask("tile", data=data)
+                params = params | {"tile_shape": tiling["tile_shape"]}
+                report["tile_shape"] = tiling["tile_shape"]
             scale = worker.ask("prepare", data=data, task=task, params=params)["scale"]
             worker.ask("answer", path=None)
         except EngineError as error:

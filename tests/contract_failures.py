@@ -405,7 +405,7 @@ def never_return(frame):
 
 
 class Endings:
-    """Runs and contexts that end early: nothing is left, and nobody waits."""
+    """Runs and contexts that end early: nothing is left, and nothing waits."""
 
     def test_a_closed_context(self, subject, tmp_path, capfd):
         """Its workers end, and what they have forked."""

@@ -423,13 +423,13 @@ class Results:
             module = sys.modules[name] = types.ModuleType(name)
             exec(OF_A_MODULE.format(scale=4), vars(module))
             module.helper.__kwdefaults__ = {"lock": threading.Lock()}
-            told = None
+            message = None
             try:
                 assert level(module.Scaled) == 44
             except FramefoldError as error:
-                told = str(error)
-            assert told is None or "is not the same in worker processes" in told
-            assert told is None or "lock" in told
+                message = str(error)
+            assert message is None or "is not the same in worker processes" in message
+            assert message is None or "lock" in message
         finally:
             sys.modules.pop(name, None)
 
@@ -449,11 +449,11 @@ class Results:
             try:
                 found = set(ctx.run_udf(dataset, vars(module)[cls]())["level"].data.reshape(-1))
             except FramefoldError as error:
-                told = str(error)
-                assert f"{name}." in told
-                assert "is not the same in worker processes" in told
-                assert "make another context" in told
-                assert "client.restart()" in told
+                message = str(error)
+                assert f"{name}." in message
+                assert "is not the same in worker processes" in message
+                assert "make another context" in message
+                assert "client.restart()" in message
             else:
                 assert found == {scale * 10 + limit}
 

@@ -134,10 +134,10 @@ class Where(UDF):
         return self.params.formats
 
     def get_result_buffers(self):
-        return {"told": self.buffer("nav", dtype=object), "pid": self.buffer("nav", dtype=int)}
+        return {"setting": self.buffer("nav", dtype=object), "pid": self.buffer("nav", dtype=int)}
 
     def process_frame(self, frame):
-        self.results.told[0] = (
+        self.results.setting[0] = (
             get_use_cuda(),
             get_use_cpu(),
             os.environ.get("FRAMEFOLD_USE_CUDA"),

@@ -145,5 +145,5 @@ class Host:
         return process
 
     def cut_off(self):
-        """Take the link down: no packet comes through, and nobody is told."""
+        """Take the link down: no packet comes through, and no end of it is notified."""
         sh("ip", "link", "set", self.outer, "down")

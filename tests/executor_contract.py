@@ -1,4 +1,4 @@
-"""What every executor does, whoever wrote it.
+"""What every executor does, those of other packages, too.
 
 A test file makes a module-scoped fixture ``subject`` that yields a :class:`Subject`, imports the
 fixtures from here, and derives a class from :class:`ExecutorContract`. What an executor is not able

@@ -2,16 +2,16 @@
 
 Long because: it is one library, and worker processes import it as one module.
 
-Arrays are NumPy's underneath. What is queued on a stream is not done before somebody waits for
+Arrays are NumPy's underneath. What is queued on a stream is not done before a thread waits for
 it: copies read the host's memory as late as they may, and what is computed is computed when its
 result is asked for. With ``machine.early``, transfers happen at once instead, unless their
-stream is told to wait. So a wait that is missing gives wrong numbers in one of the two.
+stream has to wait. So a wait that is missing gives wrong numbers in one of the two.
 
 Memory begins as garbage. Arrays of one device cannot be used on another, and none of them turns
 into a NumPy array by itself.
 
 ``machine.fail`` makes what is to come fail as it does with CuPy: work that was queued fails when
-somebody waits for it. After an error that is sticky, all that is asked of the device fails.
+a thread waits for it. After an error that is sticky, all that is asked of the device fails.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Machine:
         self.streams = weakref.WeakSet()
         #: Streams and events that were destroyed when their device was broken.
         self.n_destroyed_broken = 0
-        #: Addresses stay what they are, also where nobody refers to them any more.
+        #: Addresses stay what they are, also where nothing refers to them any more.
         self.addresses = []
         #: Weak references to all pinned memory.
         self.pinned = []

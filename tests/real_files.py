@@ -34,14 +34,14 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether real files can be read; whoever named their folder wants them read, all of them."""
+    """Whether real files can be read; where their folder is named, all have to be there."""
     if not path.exists() and "FRAMEFOLD_TEST_DATA" in os.environ:
         raise FileNotFoundError(f"FRAMEFOLD_TEST_DATA is set, but there is no {path}")
     return path.exists()
 
 
 def real_file(name: str) -> Path:
-    """One of the real files; skips the test if there are none, and nobody said that there are."""
+    """One of the real files; skips the test if there are none, and their folder is not named."""
     path = real_data() / name
     if not is_there(path):
         pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")

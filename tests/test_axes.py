@@ -102,8 +102,8 @@ def test_each_axis_keeps_its_own_step(ctx, tmp_path, sig_dims, ending, options):
     ctx.export_dataset(ctx.open(tmp_path / "scan.hspy"), tmp_path / f"copy.{ending}", **options)
     for path in (tmp_path / "scan.hspy", tmp_path / f"copy.{ending}"):
         dataset = ctx.open(path, sig_dims=sig_dims)
-        told = [(axis.scale, axis.offset, axis.unit, axis.size) for axis in dataset.axes]
-        assert told == [(axis.scale, axis.offset, axis.unit, axis.size) for axis in CALIBRATED]
+        found = [(axis.scale, axis.offset, axis.unit, axis.size) for axis in dataset.axes]
+        assert found == [(axis.scale, axis.offset, axis.unit, axis.size) for axis in CALIBRATED]
         # Quantities say the same, or nothing.
         steps = {name: value for name, value in dataset.metadata.items() if "scan_step" in name}
         assert steps == ({"scan_step_y": 0.2} if sig_dims == 1 else {"scan_step_x": -0.5})

@@ -407,9 +407,9 @@ def test_arrays_of_one_element_count(ctx):
 def test_what_is_returned_and_not_written_warns_once(each_ctx):
     said = r"Case\.process_frame is compiled and returns float64, .* self\.results\.x\[:\] ="
     for _ in range(2):  # compiled, and from the cache
-        with pytest.warns(IgnoredReturnWarning, match=said) as told:
+        with pytest.warns(IgnoredReturnWarning, match=said) as caught:
             results(each_ctx, DATA, case("return frame.mean()")(), options={"num_partitions": 3})
-        assert [each.filename for each in told] == [compiled_cases.__file__]
+        assert [each.filename for each in caught] == [compiled_cases.__file__]
 
 
 def unmarked(value):

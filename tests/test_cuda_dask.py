@@ -74,8 +74,8 @@ def test_workers_of_both_kinds_share_a_run(either, data, tmp_path):
     check(result, data)
     assert ran(result) == {"cupy 1 cuda", "numpy None cpu"}
     assert not fake_cupy.machine.log, "the client used a device"
-    told = either.explain(load(either, data, 6), Tiles(("numpy", CUPY)))
-    assert "by tile, numpy; on CUDA devices cupy" in told
+    explained = either.explain(load(either, data, 6), Tiles(("numpy", CUPY)))
+    assert "by tile, numpy; on CUDA devices cupy" in explained
 
 
 def test_workers_without_a_device_neither_hold_up_others_nor_come_last(both, tmp_path):
@@ -90,7 +90,7 @@ def test_a_udf_for_devices_alone_keeps_the_cpu_out(either, data):
     assert ran(only) == ran(any_) == {"cupy 1 cuda"}
     assert ran(cpu) == {"numpy 1 cuda"}
     plain = either.run_udf(load(either, data, 4), Where(("cuda", "numpy")), backends="cuda")
-    assert {told[:3] for told in plain["told"].raw_data} == {(1, None, "1")}
+    assert {each[:3] for each in plain["setting"].raw_data} == {(1, None, "1")}
 
 
 def test_what_takes_no_format_of_cuda_runs_anywhere(either, data):

@@ -47,7 +47,7 @@ def test_memory_is_given_back_after_errors(ctx, machine, dataset, data):
 def test_memory_is_given_back_when_a_run_is_closed(ctx, machine, dataset):
     steps = ctx.run_udf_iter(dataset, Tiles())
     next(steps)
-    assert get_use_cuda() is None  # between steps, this thread is nobody's worker
+    assert get_use_cuda() is None  # between steps, this thread is no worker
     assert fake_cupy.machine.device == 0
     steps.close()
     del steps
@@ -70,7 +70,7 @@ def test_memory_is_given_back_after_cancellation(ctx, machine, dataset):
     check_released(machine)
 
 
-def test_memory_that_runs_out_is_told_clearly(ctx, monkeypatch, dataset, data):
+def test_memory_that_runs_out_is_a_clear_error(ctx, monkeypatch, dataset, data):
     machine = fake_cupy.install(monkeypatch, limit=1000)
     with pytest.raises(LimitError, match=r"memory of CUDA device 0 ran out.*smaller tiles"):
         ctx.run_udf(dataset, Tiles())

@@ -189,7 +189,7 @@ def test_the_host_runs_ahead_of_transfers_and_of_the_device(monkeypatch, data):
     result = ctx.run_udf(dataset, Watching())
     check(result, data)
     assert len(seen) > 4
-    # Nobody waits in the first three tiles, and then once a tile: for the transfer of two before.
+    # Nothing waits in the first three tiles, and then once a tile: for the transfer of two before.
     assert [waits for waits, _ in seen] == [0, 0, 0, *range(1, len(seen) - 2)]
     # Nothing was computed meanwhile that the host, or a transfer it waits for, did not need.
     assert seen[1][1] == 0

@@ -75,10 +75,10 @@ def test_an_error_that_breaks_the_device_is_one_clear_error(ctx, machine, datase
 
 
 def test_later_runs_go_on_with_the_cpu_and_one_warning(lost, dataset, data):
-    with pytest.warns(LostDeviceWarning, match=r"device 0 is lost: cudaError") as told:
+    with pytest.warns(LostDeviceWarning, match=r"device 0 is lost: cudaError") as caught:
         result = lost.run_udf(dataset, Tiles(EITHER))
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
     check(result, data)
     assert ran(result) == {"numpy None cpu"}
     with warnings.catch_warnings():
@@ -132,9 +132,9 @@ def test_the_other_devices_go_on(monkeypatch, data):
         assert ("device", 0) not in machine.freed_pools
         assert ("pinned", 1) in machine.freed_pools
         assert machine.live_bytes() == 0
-        with pytest.warns(LostDeviceWarning, match="device 0 is lost") as told:
+        with pytest.warns(LostDeviceWarning, match="device 0 is lost") as caught:
             result = context.run_udf(dataset, Tiles())
-        assert len(told) == 1
+        assert len(caught) == 1
         check(result, data)
         assert ran(result) == {"cupy 1 cuda"}
         assert devices.detect()["cudas"] == [1, 2]

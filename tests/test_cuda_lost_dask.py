@@ -62,15 +62,15 @@ def test_a_device_that_breaks(data):
 def test_devices_that_variables_hide(monkeypatch, data):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with ff.Context.make_with("dask", cpus=1, gpus=[0]) as context:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             # Until the worker with the device has had a partition.
             for _ in range(20):
                 result = context.run_udf(load(context, data, 8), Tiles(EITHER))
                 check(result, data)
                 assert ran(result) == {"numpy None cpu"}
-        assert [warning.category for warning in told] == [LostDeviceWarning]
-        message = str(told[0].message)
+        assert [warning.category for warning in caught] == [LostDeviceWarning]
+        message = str(caught[0].message)
         assert "CUDA device 0 is lost: the Dask worker at " in message
         assert "found cudaErrorNoDevice: no CUDA-capable device is detected, with " in message
         assert "CUDA_VISIBLE_DEVICES=''" in message

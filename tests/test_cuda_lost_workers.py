@@ -100,12 +100,12 @@ def test_workers_on_the_cpu_go_on_where_variables_hide_devices(monkeypatch, data
     with processes(cpus=2, gpus=[0, 1]) as context:
         context.run_udf(load(context, data), Tiles(("numpy",)))
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-        with pytest.warns(LostDeviceWarning) as told:
+        with pytest.warns(LostDeviceWarning) as caught:
             result = context.run_udf(load(context, data, 6), Waits(EITHER, tmp_path, 2))
         check(result, data)
         assert ran(result) == {"numpy None cpu"}
-        assert {warning.filename for warning in told} == {__file__}
-        assert {str(warning.message) for warning in told} == {
+        assert {warning.filename for warning in caught} == {__file__}
+        assert {str(warning.message) for warning in caught} == {
             f"CUDA device {device} is lost: a worker process found cudaErrorNoDevice: no "
             f"CUDA-capable device is detected, with CUDA_VISIBLE_DEVICES=''. Runs go on with the "
             f"CPU and the devices that are left; restart the process to use it again"

@@ -55,11 +55,11 @@ def test_products(ctx, device, data, tmp_path, native, format_, make, dtype):
         udf = cls(lambda: masks, backends=(format_,), **options)
         result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
         np.testing.assert_allclose(result, expected, rtol=device.rtol)
-        told = str(ctx.explain(dataset, udf))
-        assert f"{cls.__name__}: by tile, {format_}" in told
+        explained = str(ctx.explain(dataset, udf))
+        assert f"{cls.__name__}: by tile, {format_}" in explained
         # Tiles of sparse data are whole frames; others are not: parts of masks are needed.
         in_parts = not whole and native == "dense"
-        assert ("(1 per frame)" in told) != in_parts
+        assert ("(1 per frame)" in explained) != in_parts
         assert result.dtype == plain.dtype
     if not device.is_real:  # where libraries may hold some for later products
         device.check_released()

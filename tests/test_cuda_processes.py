@@ -95,9 +95,12 @@ def test_workers_of_both_kinds_share_a_run(both, data, tmp_path):
     assert ran(result) == {"cupy 0 cuda", "cupy 1 cuda", "numpy None cpu"}
     assert len(both.executor.worker_ids) == 3
     assert not fake_cupy.machine.log, "the main process used a device"
-    told = both.explain(dataset, Tiles(("numpy", CUPY)))
-    assert "up to 1 worker processes on the CPU, and one for each of the CUDA devices 0, 1" in told
-    assert "by tile, numpy; on CUDA devices cupy" in told
+    explained = both.explain(dataset, Tiles(("numpy", CUPY)))
+    assert (
+        "up to 1 worker processes on the CPU, and one for each of the CUDA devices 0, 1"
+        in explained
+    )
+    assert "by tile, numpy; on CUDA devices cupy" in explained
 
 
 def test_workers_without_a_device_neither_hold_up_others_nor_come_last(both, tmp_path):
@@ -112,14 +115,14 @@ def test_a_udf_for_devices_alone_keeps_the_cpu_out(both, data, tmp_path):
     assert ran(only) == ran(either) == {"cupy 0 cuda", "cupy 1 cuda"}
     assert ran(cpu) == {"numpy 0 cuda", "numpy 1 cuda"}
     plain = both.run_udf(load(both, data, 4), Where(("cuda", "numpy")), backends="cuda")
-    assert {told[:3] for told in plain["told"].raw_data} <= {(0, None, "0"), (1, None, "1")}
+    assert {each[:3] for each in plain["setting"].raw_data} <= {(0, None, "0"), (1, None, "1")}
 
 
 def test_what_takes_no_format_of_cuda_runs_on_the_cpu(both, data):
     with_device = both.run_udf(load(both, data, 6), Where((CUPY,)))
     without = both.run_udf(load(both, data, 6), Where(("numpy",)))
     assert not set(with_device["pid"].data.flat) & set(without["pid"].data.flat)
-    assert set(without["told"].raw_data) == {(None, 0, None, None, None)}
+    assert set(without["setting"].raw_data) == {(None, 0, None, None, None)}
     restricted = both.run_udf(load(both, data, 6), Tiles(("numpy", CUPY)), backends="numpy")
     assert ran(restricted) == {"numpy None cpu"}
 
@@ -149,11 +152,11 @@ def test_environment_of_workers(monkeypatch, data):
     with ff.Context.make_with("processes", cpus=1) as context:
         result = context.run_udf(load(context, data, 2), Where(("numpy", CUPY)))
         # As in other executors, a device that is set is the only worker.
-        assert set(result["told"].raw_data) == {(1, None, "1", "", "4,7")}
+        assert set(result["setting"].raw_data) == {(1, None, "1", "", "4,7")}
         monkeypatch.setenv("LIBERTEM_USE_CUDA", "")
         monkeypatch.setenv("FRAMEFOLD_USE_CPU", "0")
         result = context.run_udf(load(context, data, 2), Where(("numpy", CUPY)))
-        assert {told[0] for told in result["told"].raw_data} <= {1, None}
+        assert {each[0] for each in result["setting"].raw_data} <= {1, None}
         assert "CUDA" not in context.explain(load(context, data, 2), Tiles(("numpy", CUPY)))
 
 

@@ -126,8 +126,8 @@ def test_as_by_the_kernel(ctx, device, name):
             expected = by_the_kernel(name, dtype, of_roi=of_roi)
             check_same(found, expected, is_exact(name, data.dtype))
             assert list(udf.results.keys()) == list(expected)  # the object has learned them
-    told = ctx.explain(dataset, make(), backends="cupy")
-    assert re.search(rf"{type(make()).__name__}: by \w+, cupy", told), told
+    explained = ctx.explain(dataset, make(), backends="cupy")
+    assert re.search(rf"{type(make()).__name__}: by \w+, cupy", explained), explained
     device.check_released()
 
 

@@ -70,9 +70,9 @@ def test_reductions(ctx, device, name):
                 found = ctx.run_udf(resident, UDFS[name](), roi=ROI if of_roi else None)
                 expected = by_the_kernel(name, dtype, of_roi=of_roi)
                 check_same(found, expected, is_exact(name, data.dtype))
-            told = ctx.explain(resident, UDFS[name]())
-            assert ", cupy, " in told
-            assert "30 frames on CUDA device 0" in told
+            explained = ctx.explain(resident, UDFS[name]())
+            assert ", cupy, " in explained
+            assert "30 frames on CUDA device 0" in explained
         del resident
     device.check_released()
 

@@ -282,7 +282,7 @@ def test_set_use_cuda_holds_for_runs(monkeypatch, data):
     monkeypatch.delenv("FRAMEFOLD_USE_CUDA")
     ctx = threads(cpus=2)
     assert ran(ctx.run_udf(load(ctx, data, 4), Tiles(("numpy", CUPY)))) == {"numpy None cpu"}
-    # What a context is told counts more than what the process is set to.
+    # Arguments of a context count more than settings of the process.
     ctx = threads(cpus=0, gpus=[1])
     assert ran(ctx.run_udf(load(ctx, data, 4), Tiles(("numpy", CUPY)))) == {"cupy 1 cuda"}
 

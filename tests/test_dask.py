@@ -128,7 +128,7 @@ def set_ticks(**times):
     return dask.config.set({f"distributed.admin.tick.{key}": each for key, each in times.items()})
 
 
-def test_it_is_looked_often_where_short_delays_are_to_be_told():
+def test_it_is_looked_often_where_short_delays_are_to_be_noticed():
     for limit, milliseconds in (("3s", "500"), ("10s", "500"), ("240ms", "40"), (30, "20")):
         with set_ticks(limit=limit):
             assert quiet()["distributed.admin.tick.interval"] == f"{milliseconds} ms"
@@ -388,7 +388,7 @@ def test_options(make, match):
         make()
 
 
-def test_nobody_takes_more_than_a_share():
+def test_no_worker_takes_more_than_a_share():
     tasks = ClusterTasks(128)
     tasks.set_n_threads(2)
     first = tasks.take(32)
@@ -398,7 +398,7 @@ def test_nobody_takes_more_than_a_share():
     assert tasks.batch_size(8, 24) == 2 * 52 // 3
     assert tasks.batch_size(16, 24) == 2 * 44 // 3
     assert tasks.batch_size(60, 24) == tasks.batch_size(90, 24) == 0
-    # What came back is processed by somebody, even if it is all there is.
+    # What came back is given to a worker, even if it is all there is.
     while tasks.take(1):
         pass
     tasks.schedule.put_back(31)

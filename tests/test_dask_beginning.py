@@ -61,7 +61,7 @@ def test_what_was_fetched_is_not_kept(first):
     assert there.answer == again.answer == Answer(results=[None])
     run([5], None, (0.5, 100), None)
     assert run.answer is None
-    # And whoever has it can make the run anew.
+    # The run can be made anew from it.
     assert there.shipment == run.shipment
     assert there([7], (2, b"later"), (0.5, 100), None).results == [(2, b"later")]
 

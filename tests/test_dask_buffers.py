@@ -207,7 +207,7 @@ def test_buffers_grow_and_are_lent_again():
         memory = pool.read(buffer, filling.used)
         found = [memory[start : start + length] for start, length in places]
         pool.give_back(buffer)
-        # As long as somebody has them, another one is lent.
+        # As long as views of it exist, another one is lent.
         other = pool.lend()
         assert other.file != buffer.file
         pool.give_back(other)
@@ -287,7 +287,7 @@ def test_nothing_is_kept_after_the_end():
     pool.close()
     pool.give_back(buffer)
     assert pool.lend() is None
-    assert memory[place[0] : sum(place)].tolist() == [7] * 10  # as long as somebody has it
+    assert memory[place[0] : sum(place)].tolist() == [7] * 10  # as long as a view exists
     del memory
     assert in_memory(os.getpid()) == 0
 

@@ -46,9 +46,9 @@ if sys.platform != "linux":
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
 
-def test_nobody_answers():
+def test_nothing_answers():
     with socket.socket() as taken:
-        # Nobody listens there.
+        # Nothing listens there.
         taken.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         threads = threading.active_count()

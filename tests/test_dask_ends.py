@@ -168,7 +168,7 @@ def test_closing_in_a_fork_closes_nothing(local):  # noqa: F811
     assert_usable(local)
 
 
-def test_a_fork_is_told_that_the_client_is_another_process_s(local):  # noqa: F811
+def test_an_error_in_a_fork_says_that_the_client_is_another_process_s(local):  # noqa: F811
     def ask():
         with pytest.raises(WorkerError, match="fork"):
             _ = local.executor.n_workers
@@ -220,7 +220,7 @@ def folder(tmp_path, monkeypatch):
 def test_folders_of_processes_that_are_gone_are_removed(folder):
     stale = folder / f"{dask_cluster.PREFIX}{os.getpid()}-left"  # such as by another container's
     (stale / "inner").mkdir(parents=True)
-    other = folder / "somebody-else's"
+    other = folder / "of-another-program"
     other.mkdir()
     mine = dask_cluster.Scratch()
     dask_cluster.remove_stale()

@@ -186,14 +186,14 @@ def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkey
     gone_ones = []
 
     async def then_gone(*arguments):
-        told = await scatter(*arguments)
+        placed = await scatter(*arguments)
         if not gone_ones:
-            gone_ones.extend(*told[1].values())
+            gone_ones.extend(*placed[1].values())
             for address in gone_ones:
                 cluster.replace(address)
             while gone_ones[0] in cluster.scheduler.workers:
                 await asyncio.sleep(0.01)
-        return told
+        return placed
 
     monkeypatch.setattr(dask_client, "scatter_to_workers", then_gone)
     results = local.run_udf(frames(local), Sums(offset=np.full(100_000, 3.0)))
@@ -373,9 +373,9 @@ def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F
     async def late(*arguments):
         begun.set()
         await asyncio.sleep(1.5)
-        told = await scatter(*arguments)
+        placed = await scatter(*arguments)
         sent.set()
-        return told
+        return placed
 
     monkeypatch.setattr(dask_client, "scatter_to_workers", late)
     monkeypatch.setattr("framefold.executor._dask.feed.PATIENCE", 20.0)
@@ -400,9 +400,9 @@ def test_a_client_that_is_closed_while_its_data_are_sent(local, monkeypatch, dir
     async def late(*arguments, **options):
         begun.set()
         await asyncio.sleep(0.5)
-        told = await scatter(*arguments, **options)
+        placed = await scatter(*arguments, **options)
         sent.set()
-        return told
+        return placed
 
     monkeypatch.setattr(where, "scatter_to_workers", late)
     executor = connected_to(local.executor, direct_to_workers=direct)
@@ -441,7 +441,7 @@ class Sums(UDF):
 
 
 def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
-    """Somebody else keeps one of the workers busy."""
+    """Another client keeps one of the workers busy."""
     client = local.executor.client
     client.wait_for_workers(2)
     address = next(iter(client.nthreads()))

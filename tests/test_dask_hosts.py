@@ -174,7 +174,7 @@ def dataset_array(cluster):
     return np.fromfile(cluster.data / "scan.raw", np.uint16).reshape(6, 7, 10, 12)
 
 
-def test_nobody_has_the_data(cluster):
+def test_no_worker_has_the_data(cluster):
     inline = ff.Context.make_with("inline")
     dataset = raw_file(inline, cluster.secret)
     with connect(cluster) as ctx:

@@ -115,7 +115,7 @@ def test_it_listens_on_the_loopback_interface_alone(closed):
     assert (len(closed.here), len(closed.elsewhere)) == (1, 2)
 
 
-def test_nobody_connects_from_another_address(closed):
+def test_no_connection_from_another_address(closed):
     # The second one belongs to the same interface, but reaches what listens on all of them.
     for address in (socket.gethostname(), "127.0.0.2"):
         try:
@@ -144,9 +144,9 @@ def test_another_user_is_sent_away(closed):
         assert all(line.startswith("refused") or line == "heard b''" for line in lines), lines
 
 
-@pytest.mark.parametrize("whose", ["nobody", "Dask", "another cluster"])
+@pytest.mark.parametrize("whose", ["none", "Dask", "another cluster"])
 def test_certificates_of_others_do_not_count(closed, whose):
-    make = {"nobody": lambda: None, "Dask": distributed.Security.temporary}
+    make = {"none": lambda: None, "Dask": distributed.Security.temporary}
     others = make.get(whose, lambda: dask_security.security(None))()
     protocol = "tcp" if others is None else "tls"
     options = {"security": others, "timeout": 2, "set_as_default": False}
@@ -166,7 +166,7 @@ def test_the_key_is_nowhere_where_others_could_read_it(closed):
     assert "PRIVATE KEY" not in repr(closed.context.executor.client)
 
 
-def test_whoever_has_the_certificates_is_let_in(closed):
+def test_who_has_the_certificates_is_let_in(closed):
     with ff.Context(executor=connected_to(closed.context.executor)) as ctx:
         results = ctx.run_udf(frames(ctx), PerFrame(len_of_nothing))
     assert set(results["pid"].data) <= set(local_processes(closed.context.executor))
@@ -180,7 +180,7 @@ def test_nannies():
         assert cluster.context.executor.client.cluster.security.require_encryption
 
 
-def test_a_dashboard_is_there_for_whoever_asks():
+def test_a_dashboard_is_there_on_request():
     options = {"dashboard_address": ":0"}
     with Watched(spec=cluster_spec(1), cluster_kwargs=options) as cluster:
         assert {address.ip for address in cluster.here | cluster.elsewhere} == {"127.0.0.1"}

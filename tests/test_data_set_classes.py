@@ -231,7 +231,7 @@ def test_classes_turn_and_calibrate_as_load_does(tmp_path):
 
 
 @pytest.mark.parametrize("calls", ["nothing", "base", "a path", "io_backend"])
-def test_classes_that_read_frames_as_in_the_reference_are_told_what_to_do(ctx, calls):
+def test_errors_for_classes_that_read_frames_as_in_the_reference_say_what_to_do(ctx, calls):
     class Mine(DataSet):
         def __init__(self, path):
             if calls == "io_backend":

@@ -151,7 +151,7 @@ def test_progress(ctx, scheduler):
     if scheduler == "sync":
         assert set(counts) == set(range(1, 7))
     assert heard.states[-1][1].num_frames_complete == 42
-    # Each computation is told of by itself.
+    # Each computation has progress of its own.
     heard.states.clear()
     assert results[1]["intensity"].data.shape == SIG
     assert [kind for kind, _ in heard.states][:: len(heard.states) - 1] == ["start", "end"]

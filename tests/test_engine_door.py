@@ -1,4 +1,4 @@
-"""What is wrong on the engine's side of the door is a framefold error, whoever called."""
+"""What is wrong on the engine's side of the door is a framefold error for every caller."""
 
 import subprocess
 import sys
@@ -80,10 +80,10 @@ def test_the_words_of_the_interface_are_understood():
     ],
 )
 def test_other_words_are_refused_by_name(words, named, allowed):
-    with pytest.raises(InvalidArgumentError) as told:
+    with pytest.raises(InvalidArgumentError) as caught:
         process(**words)
-    assert named in str(told.value)
-    assert allowed in str(told.value)
+    assert named in str(caught.value)
+    assert allowed in str(caught.value)
 
 
 #: Written by a call, and removed before the next one.

@@ -86,10 +86,10 @@ class Threads(ff.UDF):
         super().__init__(ask=ask)
 
     def get_result_buffers(self):
-        return {"told": self.buffer(kind="nav", dtype=int), "used": self.buffer(kind="nav")}
+        return {"allowed": self.buffer(kind="nav", dtype=int), "used": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
-        self.results.told[:] = self.meta.threads_per_worker
+        self.results.allowed[:] = self.meta.threads_per_worker
         self.results.used[:] = self.params.ask() if self.params.ask else 0
 
 
@@ -97,7 +97,7 @@ def threads(executor, ask=None):
     ctx = ff.Context(executor=executor)
     dataset = ctx.load("memory", data=np.zeros((6, 2, 2)), sig_dims=2, num_partitions=3)
     result = ctx.run_udf(dataset=dataset, udf=Threads(ask))
-    return result["told"].data.tolist(), result["used"].data.tolist()
+    return result["allowed"].data.tolist(), result["used"].data.tolist()
 
 
 def test_threads_inline():
@@ -107,7 +107,7 @@ def test_threads_inline():
         InlineJobExecutor(inline_threads=0)
 
 
-def test_libraries_are_told():
+def test_libraries_get_the_number():
     threadpoolctl = pytest.importorskip("threadpoolctl")
     numba = pytest.importorskip("numba")
 
@@ -122,7 +122,7 @@ def test_libraries_are_told():
     assert (numba.get_num_threads(), pools()) == before
 
 
-def test_pyfftw_is_told(monkeypatch):
+def test_pyfftw_gets_the_number(monkeypatch):
     module = SimpleNamespace(config=SimpleNamespace(NUM_THREADS=1))
     monkeypatch.setitem(sys.modules, "pyfftw", module)
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)  # not needed for it

@@ -356,8 +356,8 @@ def test_what_is_changed_in_hyperspy_is_changed(ctx, tmp_path):
     for axis, scale in zip(changed.axes_manager._axes, (3, 5, 7, 9), strict=True):
         axis.scale, axis.offset = scale, 0
     changed.save(tmp_path / "changed.hspy")
-    told = ctx.open(tmp_path / "changed.hspy").metadata
-    assert told == {
+    facts = ctx.open(tmp_path / "changed.hspy").metadata
+    assert facts == {
         "scan_step_y": 3,
         "scan_step_x": 5,
         "diffraction_step_y": 7,
@@ -373,8 +373,8 @@ def test_what_is_deleted_in_hyperspy_is_deleted(ctx, tmp_path):
     source.metadata.set_item("Acquisition_instrument.TEM.beam_energy", 200.0)
     source.save(tmp_path / "source.hspy")
     ctx.export_dataset(ctx.open(tmp_path / "source.hspy"), tmp_path / "copy.hspy")
-    told = ctx.open(tmp_path / "copy.hspy").metadata
-    assert told == {"title": "gold", "note": "on carbon", "acceleration_voltage": 200.0}
+    facts = ctx.open(tmp_path / "copy.hspy").metadata
+    assert facts == {"title": "gold", "note": "on carbon", "acceleration_voltage": 200.0}
     changed = hs.load(tmp_path / "copy.hspy")
     changed.metadata.General.title = ""
     del changed.metadata.General.notes
@@ -416,8 +416,8 @@ def test_types_and_names_of_hyperspy_survive_copies(ctx, tmp_path, ending, betwe
     if ending == "zspy":
         as_zspy(tmp_path / "source.hspy", tmp_path / "source.zspy")
     dataset = ctx.open(tmp_path / f"source.{ending}")
-    told = {"signal_type": "EELS", "scan_axes": "time,", "frame_axes": "Energy loss"}
-    assert told.items() <= dataset.metadata.items()
+    facts = {"signal_type": "EELS", "scan_axes": "time,", "frame_axes": "Energy loss"}
+    assert facts.items() <= dataset.metadata.items()
     if between:
         ctx.export_dataset(dataset, tmp_path / f"copy.{between}")
         dataset = ctx.open(tmp_path / f"copy.{between}")
@@ -425,7 +425,7 @@ def test_types_and_names_of_hyperspy_survive_copies(ctx, tmp_path, ending, betwe
     (signal,) = pytest.importorskip("rsciio.hspy").file_reader(tmp_path / "out.hspy")
     assert signal["metadata"]["Signal"]["signal_type"] == "EELS"
     assert [axis["name"] for axis in signal["axes"]] == ["time", "scan_x", "Energy loss"]
-    again = {**told, "scan_axes": "time, scan_x"}
+    again = {**facts, "scan_axes": "time, scan_x"}
     assert again.items() <= ctx.open(tmp_path / "out.hspy").metadata.items()
     # Other positions have other axes; frames still have theirs.
     box = np.array([[True, False, False], [False, True, True]])
@@ -561,9 +561,9 @@ def test_ctrl_c_sigterm_and_sighup_leave_nothing(tmp_path, sent, ending, code):
 def test_convert_on_the_command_line(tmp_path, data, command):
     np.save(tmp_path / "in.npy", data)
     run = ["convert", tmp_path / "in.npy"]
-    told = json.loads(command(*run, tmp_path / "out.zarr", "--json", "--roi", "1:3,2:6"))
-    assert told["nav_shape"] == [2, 4]
-    assert told["verified"]
+    facts = json.loads(command(*run, tmp_path / "out.zarr", "--json", "--roi", "1:3,2:6"))
+    assert facts["nav_shape"] == [2, 4]
+    assert facts["verified"]
     assert np.array_equal(read(tmp_path / "out.zarr"), data[1:3, 2:6])
     shown = command(*run, tmp_path / "out.h5", "--to-dtype", "float64")
     assert "read back and compared" in shown

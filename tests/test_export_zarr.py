@@ -155,8 +155,8 @@ def test_what_is_changed_in_hyperspy_wins(ctx, tmp_path):
     group = zarr.open_group(tmp_path / "out.zspy", mode="r+")
     (signal,) = group["Experiments"].group_values()
     signal["axis-1"].attrs["scale"] = 5.0
-    told = ctx.open(tmp_path / "out.zspy").metadata
-    assert (told["scan_step_x"], told["scan_step_y"]) == (5, 2)
+    metadata = ctx.open(tmp_path / "out.zspy").metadata
+    assert (metadata["scan_step_x"], metadata["scan_step_y"]) == (5, 2)
 
 
 def test_chunks_for_hyperspy_are_blocks(ctx, tmp_path):

@@ -46,7 +46,7 @@ FORMATS = sorted(UDF.CPU_BACKENDS)
         ((CSR,), [(NP,)], [NP]),
         ((NP,), [(COO, NP)], [NP]),
         ((NP,), [(GCXS, CSC)], [GCXS]),
-        # Few different ones: what somebody else gets anyway.
+        # Few different ones: what another function gets anyway.
         ((NP,), [(COO,), (CSR, COO)], [COO, COO]),
         ((CSR,), [(COO,), (CSC, COO)], [COO, COO]),
         ((CSR,), [(CSC, COO), (GCXS, COO), (DOK, COO)], [COO, COO, COO]),

@@ -288,7 +288,7 @@ def test_nexus_default(tmp_path):
     assert np.array_equal(read(ff.Context().open(tmp_path / "a.nxs")), array)
 
 
-def test_what_else_there_is_in_a_file_is_told(tmp_path):
+def test_what_else_there_is_in_a_file_is_listed(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file["thumbnail"] = values((20, 30, 3), "u1")

@@ -36,7 +36,7 @@ SCRIPT = """
             return {"x": self.buffer(kind="nav")}
 
         def process_frame(self, frame):
-            sys.stdout.write("working\\n")  # in one piece, whoever else writes
+            sys.stdout.write("working\\n")  # in one piece, as others write, too
             sys.stdout.flush()
             time.sleep(0.02)
 

@@ -222,10 +222,10 @@ def test_what_is_done_is_said(ctx, data):
     assert "can only be read as a whole" in explained
     assert dataset.warnings == []
     large = da.zeros((2000, 2000, 32, 32), dtype="uint8", chunks=(2000, 50, 32, 32))
-    told = ctx.load("dask", large, sig_dims=2).warnings
-    assert len(told) == 2
-    assert "up to 3.81 GiB are in memory at a time for each worker" in told[0]
-    assert "only one partition" in told[1]
+    warned = ctx.load("dask", large, sig_dims=2).warnings
+    assert len(warned) == 2
+    assert "up to 3.81 GiB are in memory at a time for each worker" in warned[0]
+    assert "only one partition" in warned[1]
 
 
 def test_small_chunks_are_taken_together(ctx):

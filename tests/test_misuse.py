@@ -464,7 +464,7 @@ def test_results_are_not_deleted(ctx, dataset):
         ctx.run_udf(dataset, Deleting())
 
 
-def test_merge_that_returns_results_is_told_to_write_them(ctx, scan):
+def test_the_warning_of_a_merge_that_returns_results_says_to_write_them(ctx, scan):
     class Returning(Nav):
         def merge(self, dest, src):
             return {"x": src.x}
@@ -484,9 +484,11 @@ def test_merge_that_returns_results_is_told_to_write_them(ctx, scan):
 
     with pytest.raises(UDFError, match=r"Returning\.merge returned a dict, .* write into dest"):
         ctx.run_udf(scan, Returning())
-    with pytest.warns(IgnoredReturnWarning, match=r"ReturningSum\.merge returned a tuple") as told:
+    with pytest.warns(
+        IgnoredReturnWarning, match=r"ReturningSum\.merge returned a tuple"
+    ) as caught:
         ctx.run_udf(scan, ReturningSum())
-    assert len(told) == 1
+    assert len(caught) == 1
     for udf in (ReturningDest(), ReturningOut()):
         assert ctx.run_udf(scan, udf)["x"].data.all()
 

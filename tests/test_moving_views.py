@@ -127,7 +127,7 @@ def test_what_is_kept_stays_as_it_was(frames, udf, executor):
     run(frames, udf(), executor)
 
 
-def test_nothing_is_made_for_a_frame_that_nobody_keeps(frames):
+def test_nothing_is_made_for_a_frame_that_is_not_kept(frames):
     class Same(Noted):
         def note(self, frame):
             return id(frame), id(self.results.x)

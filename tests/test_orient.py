@@ -414,10 +414,10 @@ def test_the_command_line(ctx, array, files, command, tmp_path):
     path = next(path for _, path, _ in files if path.name == "scan.mib")
     turn = ["--flip", "yx", "--transpose"]
     expected = turned(array, flip="yx", transpose=True)
-    told = json.loads(command("info", path, "--json", *turn))
-    assert told["sig_shape"] == [64, 16]
-    assert told["row_order"].startswith("turned (transpose, flip yx); without that, as stored")
-    assert told["metadata"]["orientation"]["value"] == "transpose, flip yx of mib"
+    facts = json.loads(command("info", path, "--json", *turn))
+    assert facts["sig_shape"] == [64, 16]
+    assert facts["row_order"].startswith("turned (transpose, flip yx); without that, as stored")
+    assert facts["metadata"]["orientation"]["value"] == "transpose, flip yx of mib"
     command("run", "sum", path, "-o", tmp_path / "sum.npy", *turn)
     assert np.array_equal(np.load(tmp_path / "sum.npy"), expected.sum(axis=(0, 1)))
     command("convert", path, tmp_path / "copy.npy", *turn)

@@ -61,7 +61,7 @@ def received(channel):
     return message, texts
 
 
-def test_messages_that_nobody_reads_are_sent_later_in_order(ends):
+def test_messages_that_are_not_read_are_sent_later_in_order(ends):
     outgoing, theirs = ends
     for number in range(4):
         descriptor = memory(number)
@@ -79,7 +79,7 @@ def test_messages_that_nobody_reads_are_sent_later_in_order(ends):
     assert received(theirs) == (("tasks", 5), [])
 
 
-def test_many_short_messages_that_nobody_reads(ends):
+def test_many_short_messages_that_are_not_read(ends):
     outgoing, theirs = ends
     for number in range(5000):
         outgoing.send(("tasks", number, [number] * 20), run=number)

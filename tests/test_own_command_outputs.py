@@ -21,10 +21,10 @@ def test_folders_of_results(run, capsys, tmp_path):
     assert (tmp_path / "out/total.h5").exists()
     capsys.readouterr()
     assert run("mine:total,max a.npy") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("a.npy: own_")
-    assert ":total: result (4, 6)" in told[0]
-    assert told[1].startswith("a.npy: max: intensity (3, 5)")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("a.npy: own_")
+    assert ":total: result (4, 6)" in printed[0]
+    assert printed[1].startswith("a.npy: max: intensity (3, 5)")
     # One that cannot be written keeps all from appearing, and the folder with them.
     assert run("max,mine:Large a.npy --roi 1:3 -o 'new/{reduction}.npy'") == 4
     assert run("max,mine:broken a.npy -o new/") == 6
@@ -38,11 +38,11 @@ def test_a_file_that_fails_keeps_no_other_from_being_done(run, capsys, tmp_path)
     np.save("nan.npy", np.full((2, 3, 3, 5), np.nan))
     (tmp_path / "c.npy").write_text("no array")
     assert run("mine:Whole a.npy c.npy nan.npy missing.npy b.npy -o {stem}-out.npz -q") == 3
-    told = capsys.readouterr().err
-    assert "'c.npy'" in told.splitlines()[0]
-    assert "ValueError: not a number\n" in told
-    assert "when it ran over 'nan.npy'" in told
-    assert "'missing.npy'" in told.splitlines()[-1]
+    printed = capsys.readouterr().err
+    assert "'c.npy'" in printed.splitlines()[0]
+    assert "ValueError: not a number\n" in printed
+    assert "when it ran over 'nan.npy'" in printed
+    assert "'missing.npy'" in printed.splitlines()[-1]
     assert {path.name for path in tmp_path.glob("*.npz")} == {"a-out.npz", "b-out.npz"}
     # What is wrong with all of them is said before the first one.
     (tmp_path / "a-out.npz").unlink()

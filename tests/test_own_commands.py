@@ -109,7 +109,7 @@ def test_two_files_of_the_same_name(run, tmp_path):
         np.testing.assert_array_equal(np.load(f"{folder}.npy"), factor * DATA.sum(axis=(2, 3)))
 
 
-def test_what_names_a_function_is_told_from_files_and_values():
+def test_what_names_a_function_is_distinguished_from_files_and_values():
     for line in (
         "run mine:F a.mib",
         "run -q mine.deep:f a.mib",
@@ -152,11 +152,11 @@ def test_classes_objects_and_functions(run, capsys):
     assert run("mine:brightest a.npy b.npy -o {stem}-out.npy --buffer value") == 0
     assert np.array_equal(np.load("b-out.npy"), MAXIMUM[::-1])
     assert run("mine.py:total a.npy --threads 2") == 0
-    told = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
     sums = DATA.sum(axis=(2, 3))
-    assert told[0].startswith("a-out.npy: value (4, 6) float32, from ")
+    assert printed[0].startswith("a-out.npy: value (4, 6) float32, from ")
     low, high = float(sums.min()), float(sums.max())
-    assert told[-1] == f"a.npy: result (4, 6) float32, from {low} to {high}"
+    assert printed[-1] == f"a.npy: result (4, 6) float32, from {low} to {high}"
 
 
 def test_regions_are_those_of_the_command_line(run):
@@ -251,8 +251,8 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
         assert found.dtype == expected.dtype
     np.testing.assert_array_equal(np.load("out/Brightest.npy")[1:], np.maximum(MAXIMUM, 40)[1:])
     np.testing.assert_array_equal(np.load("out/total.npy")[1:], DATA.sum(axis=(2, 3))[1:])
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in told][:2] == ["out/sum.npy", "out/Brightest.npy"]
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed][:2] == ["out/sum.npy", "out/Brightest.npy"]
 
 
 @pytest.mark.parametrize(
@@ -307,14 +307,14 @@ def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch
 def test_errors_are_those_of_the_command_line(run, capsys, tmp_path, line, code, message):
     before = sorted(tmp_path.iterdir())
     assert run(line) == code
-    told = capsys.readouterr().err
-    assert message in told
-    assert code == 6 or told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert code == 6 or printed.count("\n") == 1
     assert [path for path in sorted(tmp_path.iterdir()) if path.suffix == ".npy"] == [
         path for path in before if path.suffix == ".npy"
     ]
     if code == 6:
-        assert told.count("  File ") == 1
+        assert printed.count("  File ") == 1
 
 
 @pytest.mark.parametrize(
@@ -431,9 +431,9 @@ def test_frames_are_corrected_before_stages(run, capsys):
     assert np.allclose(np.load("out.npy"), around)
     np.save("gain.npy", gain.T)
     assert run("mine:First a.npy -f -q --gain gain.npy") == 2
-    told = capsys.readouterr().err
-    assert "gain.npy" in told
-    assert "[5, 3]" in told
+    printed = capsys.readouterr().err
+    assert "gain.npy" in printed
+    assert "[5, 3]" in printed
     assert run("mine:First a.npy -f -q --dark dark.npy --corrections") == 2
     assert "--corrections" in capsys.readouterr().err
     with pytest.warns(ff.warnings.DataSetWarning, match="left as they are"):
@@ -445,13 +445,13 @@ def test_check(run, tmp_path, monkeypatch, capsys):
     command = f"check {name}:Brightest a.npy -p least=40 --frames 12"
     assert _own_commands.wants(command.split(" "))
     assert _own_commands.run(command.split(" ")) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Brightest: nothing wrong, in ")
-    assert "over 12 frames of (3, 5), uint16" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("Brightest: nothing wrong, in ")
+    assert "over 12 frames of (3, 5), uint16" in printed
     assert _own_commands.run(["check", f"{name}:Replaces", "a.npy"]) == 6
-    told = capsys.readouterr().out
-    assert told.startswith("Replaces: 1 wrong, in ")
-    assert "wrong (frames): 'total' (kind 'single')" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("Replaces: 1 wrong, in ")
+    assert "wrong (frames): 'total' (kind 'single')" in printed
     assert _own_commands.run(["check", f"{name}:broken", "a.npy"]) == 6
     assert "nonsense" in capsys.readouterr().err
     for no_function in ("sum", "a.npy", ":total", ".mine:total"):

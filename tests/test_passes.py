@@ -567,22 +567,22 @@ def test_references_within_parameters_are_refused(ctx, dataset):
 
 @pytest.mark.parametrize("executor", ["inline", "delayed"])
 def test_the_end_of_a_pass_is_that_of_a_run(executor):
-    """It is told once, with whether everything is merged; a delayed run is not told before."""
+    """It is called once, with whether everything is merged; in a delayed run not before."""
     ends = []
 
     class Ends(Stats):
         def _at_end(self):
             return ends.append
 
-    def told(run):
+    def calls(run):
         ends.clear()
         run()
         return list(ends)
 
     with ff.Context.make_with(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2)
-        alone = told(lambda: ctx.run_udf(dataset=dataset, udf=Ends()))
+        alone = calls(lambda: ctx.run_udf(dataset=dataset, udf=Ends()))
         first = Ends()
-        both = told(lambda: ctx.run_udf(dataset=dataset, udf=[first, uses(first)]))
+        both = calls(lambda: ctx.run_udf(dataset=dataset, udf=[first, uses(first)]))
     assert both == alone
     assert executor == "delayed" or both == [True]

@@ -1,4 +1,4 @@
-"""Who asks to be told how far a run is hears of every merge."""
+"""Progress that is asked for is reported at every merge."""
 
 from __future__ import annotations
 

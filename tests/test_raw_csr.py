@@ -95,7 +95,7 @@ def test_damage_is_named(ctx, tmp_path, counts):
 
 
 class Columns(UDF):
-    """What SciPy goes by before and after somebody changes the memory that it came from."""
+    """What SciPy goes by, before and after a change of the memory that it came from."""
 
     def __init__(self, change, same):
         super().__init__(change=change, same=same)

@@ -31,7 +31,7 @@ class Counts(UDF):
 
 @pytest.mark.parametrize(("dtype", "nothing"), [("float32", np.nan), ("int32", 0), ("bool", False)])
 @POSITIONS_WITHOUT_DATA
-def test_positions_without_data_are_told_by_the_mask(ctx, tmp_path, dtype, nothing):
+def test_the_mask_shows_positions_without_data(ctx, tmp_path, dtype, nothing):
     path = tmp_path / "short.raw"
     np.ones((7, 5, 5), np.float32).tofile(path)
     dataset = ctx.load("raw", path=path, nav_shape=(3, 3), sig_shape=(5, 5), dtype="float32")
@@ -42,7 +42,7 @@ def test_positions_without_data_are_told_by_the_mask(ctx, tmp_path, dtype, nothi
 
 
 @pytest.mark.parametrize(("dtype", "nothing"), [("float32", np.nan), ("int32", 0)])
-def test_what_is_not_merged_yet_is_told_by_the_mask(ctx, dtype, nothing):
+def test_the_mask_shows_what_is_not_merged_yet(ctx, dtype, nothing):
     dataset = ctx.load("memory", data=np.ones((6, 5, 5)), sig_dims=2, num_partitions=3)
     part = next(ctx.run_udf_iter(dataset, Counts(dtype)))
     result = part[0]["x"]

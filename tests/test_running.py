@@ -101,7 +101,7 @@ def test_kept_results_stay_those_of_their_step(ctx, dataset, data):
         assert np.array_equal(results[0]["peak"].data, flat[:n].max(axis=0))
 
 
-def test_results_are_computed_only_if_somebody_can_look(ctx, dataset):
+def test_results_are_computed_only_if_they_can_be_seen(ctx, dataset):
     calls = []
 
     class Counting(Level):

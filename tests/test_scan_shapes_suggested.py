@@ -16,7 +16,7 @@ def ctx():
     return ff.Context.make_with("inline")
 
 
-def told(open_it):
+def warning_of(open_it):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ff.warnings.DataSetWarning)
         return " ".join(open_it().warnings)
@@ -46,13 +46,13 @@ def test_raw_and_mib(ctx, tmp_path, n_frames, suggested):
         lambda nav: ctx.load("mib", mib, nav_shape=nav),
     ):
         for nav in [(5, 5), (10, 10)]:
-            assert told(lambda open_it=open_it, nav=nav: open_it(nav)).endswith(
+            assert warning_of(lambda open_it=open_it, nav=nav: open_it(nav)).endswith(
                 f"; these fit: {suggested}"
             )
-        assert told(lambda open_it=open_it: open_it((1, n_frames))) == ""
+        assert warning_of(lambda open_it=open_it: open_it((1, n_frames))) == ""
 
 
 def test_a_scan_that_the_file_knows_is_not_guessed(ctx, tmp_path):
     np.save(tmp_path / "scan.npy", np.zeros((4, 5, 2, 2), np.uint8))
-    words = told(lambda: ctx.load("npy", tmp_path / "scan.npy", nav_shape=(3, 5)))
+    words = warning_of(lambda: ctx.load("npy", tmp_path / "scan.npy", nav_shape=(3, 5)))
     assert words.endswith("; the last 5 frames are not shown")

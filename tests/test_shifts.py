@@ -504,8 +504,8 @@ def test_the_command_line_takes_shifts(command, here, tmp_path):
     expected = here.run_udf(dataset, udf)["intensity"].data
     assert np.array_equal(np.load(tmp_path / "out.npy").reshape(expected.shape), expected)
     np.save(tmp_path / "yx.npy", shifts[1:])
-    told = command("run", "masks", tmp_path / "scan.npy", "--disk", "8,11,4", *options, code=2)
-    assert "shifts have shape [3, 6, 2]; expected" in told
+    message = command("run", "masks", tmp_path / "scan.npy", "--disk", "8,11,4", *options, code=2)
+    assert "shifts have shape [3, 6, 2]; expected" in message
     # Beside functions in Python, the same option is read by the package.
     (tmp_path / "mine.py").write_text("def total(frame):\n    return frame.sum()\n")
     np.save(tmp_path / "yx.npy", shifts)

@@ -22,10 +22,10 @@ class Tiles(UDF):
         return super().get_tiling_preferences() | (self.params.wishes or {})
 
     def get_result_buffers(self):
-        return {"told": self.buffer(kind="nav", extra_shape=(3,), dtype="int64")}
+        return {"shapes": self.buffer(kind="nav", extra_shape=(3,), dtype="int64")}
 
     def process_tile(self, tile):
-        self.results.told[:] = tile.shape
+        self.results.shapes[:] = tile.shape
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_tiles_are_large_where_nothing_is_done_to_them(tmp_path, dtype, wishes, 
         sig_shape=(256, 256),
         num_partitions=1,
     )
-    told = ctx.run_udf(dataset, Tiles(dtype=dtype, wishes=wishes))["told"].data
-    assert {tuple(each) for each in told.tolist()} == {tile}
+    shapes = ctx.run_udf(dataset, Tiles(dtype=dtype, wishes=wishes))["shapes"].data
+    assert {tuple(each) for each in shapes.tolist()} == {tile}
 
 
 @pytest.mark.parametrize("executor", ["processes", "dask"])
@@ -64,7 +64,7 @@ def test_tiles_do_not_depend_on_where_an_array_lies(executor):
     for name, cpus in (("inline", None), (executor, 1)):
         with shared(name, cpus=cpus) as ctx:
             dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
-            results.append(ctx.run_udf(dataset, Tiles(dtype=None, wishes=None))["told"].data)
+            results.append(ctx.run_udf(dataset, Tiles(dtype=None, wishes=None))["shapes"].data)
     assert np.array_equal(*results)
 
 
@@ -93,7 +93,7 @@ print((faults() - before) / 64)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="there is no glibc, which is told")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="there is no glibc, which is shapes")
 def test_temporary_arrays_do_not_fault_in_their_memory_for_each_frame():
     command = [sys.executable, "-c", FAULTS]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -152,19 +152,19 @@ def test_frames_without_intensity_in_a_regression_are_counted(ctx, data, com, re
     data[2, 3:5] = 0
     roi = np.ones((6, 7), dtype=bool)
     udf = com.with_params(cy=2, cx=3, scan_rotation=20, flip_y=True, regression=regression)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         roi[0] = False
         ctx.run_udf(ctx.load("memory", data=data), udf, roi=roi)
         fits = isinstance(regression, int) and regression >= 0
-        assert [warning.category for warning in told] == [NoIntensityWarning] * fits
-        assert not fits or "2 of 35 frames" in str(told[0].message)
-        told.clear()
+        assert [warning.category for warning in caught] == [NoIntensityWarning] * fits
+        assert not fits or "2 of 35 frames" in str(caught[0].message)
+        caught.clear()
         roi[2, 3:5] = False
         ctx.run_udf(ctx.load("memory", data=data), udf, roi=roi)
         # Shifts of 0 are measured if all are.
         ctx.run_udf(ctx.load("memory", data=np.zeros_like(data)), udf)
-    assert not told
+    assert not caught
 
 
 def test_a_frame_with_nan_does_not_spoil_the_regression(ctx, data, com):

@@ -77,7 +77,7 @@ def test_detectors(tmp_path, data, size, length, times, time):
     }
 
 
-def test_units_that_are_not_known_are_told_and_not_guessed(tmp_path):
+def test_units_that_are_not_known_are_listed_and_not_guessed(tmp_path):
     dataset = nexus(
         tmp_path / "s.nxs",
         {

@@ -199,13 +199,13 @@ def test_ser_offsets_are_those_of_the_position_that_the_file_names(ctx, tmp_path
     image, spectrum = tmp_path / "a_1.ser", tmp_path / "b_1.ser"
     steps = ((3e-9, -2e-9), (1e-9, 4e-9))
     write_ser(image, random((2, 3, 4), "uint16"), steps=steps, known=2)
-    told = ctx.open(image).metadata
+    metadata = ctx.open(image).metadata
     offsets = {"image_offset_x": pytest.approx(7), "image_offset_y": pytest.approx(-7)}
-    assert {name: told[name] for name in offsets} == offsets
+    assert {name: metadata[name] for name in offsets} == offsets
     rosettasciio = pytest.importorskip("rsciio.tia")
     axes = {axis["name"]: axis for axis in rosettasciio.file_reader(image)[0]["axes"]}
     for name in "xy":
-        assert told[f"image_offset_{name}"] == pytest.approx(axes[name]["offset"] * 1e9)
+        assert metadata[f"image_offset_{name}"] == pytest.approx(axes[name]["offset"] * 1e9)
     write_ser(spectrum, random((2, 9), "uint16"), steps=((100, 0.5),), known=4)
     assert ctx.open(spectrum).metadata["energy_offset"] == pytest.approx(98)
 
@@ -214,8 +214,8 @@ def test_ser_axes_that_count_down(ctx, tmp_path):
     write_ser(
         tmp_path / "a_1.ser", random((2, 3, 4), "uint16"), steps=((3e-9, -2e-9), (1e-9, 4e-9))
     )
-    told = ctx.open(tmp_path / "a_1.ser").metadata
-    assert told == {
+    metadata = ctx.open(tmp_path / "a_1.ser").metadata
+    assert metadata == {
         "image_step_x": pytest.approx(-2),
         "image_step_y": pytest.approx(4),
         "image_offset_x": pytest.approx(3),

@@ -319,7 +319,7 @@ class TestFunctions:
         assert state["frames"] < 5000
         client.session.close()
 
-    def test_errors_of_functions_are_told(self, dataset, context):
+    def test_errors_of_functions_are_shown(self, dataset, context):
         class Bad(ff.UDF):
             def get_result_buffers(self):
                 return {"value": self.buffer(kind="nav", dtype="float32")}

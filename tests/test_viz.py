@@ -262,7 +262,7 @@ def test_positions_outside_of_the_roi_are_masked() -> None:
 
 
 class Clock:
-    """A time that passes only when told."""
+    """A time that passes only when it is set."""
 
     def __init__(self) -> None:
         self.now = 100.0

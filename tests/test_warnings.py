@@ -56,7 +56,7 @@ def folder(tmp_path):
     return folder
 
 
-def told(action):
+def with_warnings(action):
     """What an action returns, and its warnings: category, text, file."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -107,14 +107,14 @@ def test_odd_data_warn_when_they_are_opened(ctx, scan, folder, tmp_path, what, w
     path, options = make(scan, folder, tmp_path)
     filetype = "mib" if path.suffix == ".mib" else "npy"
     if way == "open":
-        dataset, found = told(lambda: ctx.open(path, **options))
+        dataset, found = with_warnings(lambda: ctx.open(path, **options))
     elif way == "load":
-        dataset, found = told(lambda: ctx.load(filetype, path, **options))
+        dataset, found = with_warnings(lambda: ctx.load(filetype, path, **options))
     elif path.is_dir():
         pytest.skip("the class opens one file")
     else:
         cls = NPYDataSet if filetype == "npy" else MIBDataSet
-        dataset, found = told(lambda: cls(path, **options))
+        dataset, found = with_warnings(lambda: cls(path, **options))
     assert [category for category, *_ in found] == [DataSetWarning] * len(words)
     for (_, text, file), word in zip(found, words, strict=True):
         assert file == __file__
@@ -127,13 +127,13 @@ def test_copies_and_workers_do_not_warn_again(scan):
     with shared("processes", cpus=1) as ctx:
         with pytest.warns(DataSetWarning, match="not shown"):
             dataset = ctx.open(scan, nav_shape=(3, 5))
-        again, found = told(lambda: pickle.loads(pickle.dumps(dataset)))
+        again, found = with_warnings(lambda: pickle.loads(pickle.dumps(dataset)))
         assert found == []
         assert again.warnings == dataset.warnings
-        _, found = told(lambda: ctx.run_udf(dataset, ff.SumUDF()))
+        _, found = with_warnings(lambda: ctx.run_udf(dataset, ff.SumUDF()))
         assert found == []
         assert type(dataset).detect_params(scan) is not False
-        memory, found = told(
+        memory, found = with_warnings(
             lambda: ctx.load(
                 "memory", data=np.ones((4, 5, 2, 2)), nav_shape=(3, 5), sig_dims=2, sync_offset=0
             )
@@ -141,7 +141,7 @@ def test_copies_and_workers_do_not_warn_again(scan):
         assert [text for _, text, _ in found] == [
             f"the data set 'memory' of shape (3, 5, 2, 2): {memory.warnings[0]}"
         ]
-        assert told(lambda: pickle.loads(pickle.dumps(memory)))[1] == []
+        assert with_warnings(lambda: pickle.loads(pickle.dumps(memory)))[1] == []
 
 
 def test_errors_leave_nothing_open(ctx, folder):
@@ -182,21 +182,21 @@ def test_runs_warn_of_positions_without_data(ctx, scan):
         return ctx.run_udf(dataset, ff.SumSigUDF(), **how)
 
     words = f"'{scan}': 3 of 20 selected scan positions have no data"
-    _, found = told(run)
+    _, found = with_warnings(run)
     assert [(each[0], each[2]) for each in found] == [(MissingFramesWarning, __file__)]
     assert found[0][1].startswith(words)
     # Only what concerns the result.
     roi = np.zeros((4, 5), bool)
     roi[0] = True
-    assert told(lambda: run(roi=roi))[1] == []
+    assert with_warnings(lambda: run(roi=roi))[1] == []
     roi[3, 4] = True
     assert (
         "1 of 6 selected scan positions has no data: it does not"
-        in told(lambda: run(roi=roi))[1][0][1]
+        in with_warnings(lambda: run(roi=roi))[1][0][1]
     )
-    _, found = told(lambda: list(ctx.run_udf_iter(dataset, ff.SumSigUDF())))
+    _, found = with_warnings(lambda: list(ctx.run_udf_iter(dataset, ff.SumSigUDF())))
     assert [text.startswith(words) for _, text, _ in found] == [True]
-    assert told(lambda: ctx.explain(dataset, ff.SumSigUDF()))[1] == []
+    assert with_warnings(lambda: ctx.explain(dataset, ff.SumSigUDF()))[1] == []
 
 
 def zeros():
@@ -246,14 +246,14 @@ NOTHING_SEEN = {
 def test_detectors_that_see_nothing(ctx, scan, what):
     make, words = NOTHING_SEEN[what]
     dataset = ctx.open(scan)
-    _, found = told(lambda: ctx.run_udf(dataset, make()))
+    _, found = with_warnings(lambda: ctx.run_udf(dataset, make()))
     assert [(category, file) for category, _, file in found] == [(DetectorWarning, __file__)]
     assert re.search(words, found[0][1]), found
 
 
 def test_detectors_of_analyses(ctx, scan):
     dataset = ctx.open(scan)
-    for make, n_told in [
+    for make, n_warnings in [
         (lambda: ctx.create_ring_analysis(dataset, ri=20, ro=30), 1),
         (lambda: ctx.create_disk_analysis(dataset, cy=-3, cx=2, r=5), 1),
         (lambda: ctx.create_disk_analysis(dataset, cy=-30, cx=2, r=5), 2),
@@ -263,8 +263,8 @@ def test_detectors_of_analyses(ctx, scan):
         (lambda: ctx.create_com_analysis(dataset), 0),
         (lambda: ctx.create_point_analysis(dataset), 0),
     ]:
-        _, found = told(lambda make=make: ctx.run(make()))
-        assert [each[0] for each in found] == [DetectorWarning] * n_told, found
+        _, found = with_warnings(lambda make=make: ctx.run(make()))
+        assert [each[0] for each in found] == [DetectorWarning] * n_warnings, found
         assert all(file == __file__ for *_, file in found)
 
 
@@ -343,7 +343,7 @@ class Template(UDF):
 def test_methods_that_an_inherited_one_hides(scan, executor):
     with shared(executor) as ctx:
         dataset = ctx.load("npy", str(scan))
-        found = told(lambda: ctx.run_udf(dataset=dataset, udf=SECOND()))[1]
+        found = with_warnings(lambda: ctx.run_udf(dataset=dataset, udf=SECOND()))[1]
     text = (
         "Second: process_frame of Second is not called: process_tile, inherited from SumSigUDF, "
         "comes before it; implement process_tile in Second, or have get_method return 'frame'"
@@ -377,5 +377,5 @@ def test_which_methods_are_hidden(scan, bases, name, n):
     udf = type("Derived", bases, by(name))
     made = udf(center=(3, 4), rad_in=1, rad_out=3) if issubclass(udf, FEMUDF) else udf()
     dataset = ctx.load("npy", str(scan))
-    found = told(lambda: ctx.run_udf(dataset=dataset, udf=made))[1]
+    found = with_warnings(lambda: ctx.run_udf(dataset=dataset, udf=made))[1]
     assert [each[0] for each in found] == [UncalledMethodWarning] * n

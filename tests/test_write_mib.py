@@ -208,8 +208,8 @@ def test_scans_of_triggers(
         warnings.simplefilter("always")
         dataset = ff.Context().open(path)
     assert tuple(dataset.shape.nav) == shape
-    told = [str(warning.message) for warning in caught]
-    assert ["3 x 3" in text and "give its nav_shape" in text for text in told] == [True] * (
+    texts = [str(warning.message) for warning in caught]
+    assert ["3 x 3" in text and "give its nav_shape" in text for text in texts] == [True] * (
         (n_frames, per_trigger) == (9, 1)
     )
 

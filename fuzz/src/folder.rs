@@ -77,7 +77,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed stays behind; there is nobody to tell.
+        // What cannot be removed stays behind; there is no place for an error.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

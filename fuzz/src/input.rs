@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_and_put_together_again() {
+    fn files_are_split_and_put_together_again() {
         let data =
             b"0123456789abcdefmain\n=== a/b.raw 100\nraw\n=== #s*.bin\n40\n=== ../up\n\n=== x y\n";
         let input = Input::parse(data);

@@ -29,7 +29,7 @@ await follows(page, "scan", async () => {
 found.slice = await shown(page);
 found.words = await page.locator(".ffv-slice output").textContent();
 
-// One axis, whose shape nobody said: typed, with frames that are skipped; or left a line.
+// One axis, whose shape is not known: typed, with frames that are skipped; or left a line.
 ({ page, seen } = await open(browser, wanted.series));
 all.push(seen);
 const { press, write } = hands(page, keyboard);

@@ -330,7 +330,7 @@ await step("key X", async () => {
     await page.keyboard.press("x");
     return (await display("scan")).auto;
 });
-await step("keys are told", async () => {
+await step("keys are listed", async () => {
     if (keyboard) await page.keyboard.press("?");
     else await press(page.getByLabel("Keys", { exact: true }).first());
     await page.locator("dialog[open]").waitFor();

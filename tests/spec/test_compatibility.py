@@ -40,7 +40,7 @@ def test_the_page_has_rows():
 def test_row(row):
     _, names, status, notes = row
     assert status in ("works", "differs", "not there")
-    assert status == "works" or notes, "a difference has to be told, and what to use instead"
+    assert status == "works" or notes, "a difference has to be described, and what to use instead"
     advice = r"\b(use|pass|make|leave it out)\b"
     assert status != "not there" or re.search(advice, notes), "what to do instead"
     paths = re.findall(r"`([\w.]+)`", names)

@@ -228,7 +228,7 @@ def test_normalized_bins_add_up_to_one():
     np.testing.assert_allclose(bins.sum(axis=(1, 2)), 1)
 
 
-def test_the_byte_order_of_a_file_is_told_by_info(ctx, tmp_path):
+def test_info_has_the_byte_order_of_a_file(ctx, tmp_path):
     path = tmp_path / "scan.npy"
     np.save(path, DATA.astype(">u2"))
     dataset = ctx.load("npy", path)
@@ -299,8 +299,8 @@ def test_schemes_tell_what_their_tiles_are_for(executor):
             self.results.intent[:] = self.meta.tiling_scheme.intent
 
     methods = ("tile", "frames", "frame", "partition")
-    udfs = [type("Told", (Tells,), {f"process_{method}": Tells.tell})() for method in methods]
+    udfs = [type("TellsBy", (Tells,), {f"process_{method}": Tells.tell})() for method in methods]
     with ff.Context.make_with(executor) as ctx:
         results = ctx.run_udf(ctx.load("memory", data=DATA, sig_dims=2), udfs)
-    told = [str(result["intent"].data[0]) for result in results]
-    assert told == ["tile", "frame", "frame", "partition"]
+    intents = [str(result["intent"].data[0]) for result in results]
+    assert intents == ["tile", "frame", "frame", "partition"]

@@ -483,7 +483,7 @@ def test_looking_at_a_udf_without_a_run(ctx, dataset, roi):
     assert not results[1]["intensity"].data.any()
 
 
-def test_what_is_written_into_tiles_is_seen_by_nobody_else(ctx, dataset):
+def test_what_is_written_into_tiles_is_not_seen_by_others(ctx, dataset):
     class Vandal(Sums):
         def process_tile(self, tile):
             tile += 1

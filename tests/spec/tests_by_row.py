@@ -22,7 +22,7 @@ TESTS = {
         "test_dask.py::test_options",
         "test_dask.py::test_where_native_runs_go",
         "test_dask_security.py::test_it_listens_on_the_loopback_interface_alone",
-        "test_dask_security.py::test_a_dashboard_is_there_for_whoever_asks",
+        "test_dask_security.py::test_a_dashboard_is_there_on_request",
     ),
     "cluster_spec": ("test_dask.py::test_specifications",),
     "InlineJobExecutor": (
@@ -38,7 +38,7 @@ TESTS = {
     "JobCancelledError": (
         "test_executor_functions.py::test_runs_that_are_stopped_raise_what_scripts_catch",
     ),
-    "threads of libraries": ("test_executor_functions.py::test_libraries_are_told",),
+    "threads of libraries": ("test_executor_functions.py::test_libraries_get_the_number",),
     "ctx.load": (
         "test_old_scripts.py::test_file_types_by_keyword_in_capitals_and_as_classes",
         f"{_HERE}::test_options_that_only_the_reference_needs_are_refused",
@@ -90,8 +90,8 @@ TESTS = {
         "test_results_drawn.py::test_live_plots_show_two_channels_as_two_pictures",
     ),
     "result of a run": (
-        "test_remaining_differences.py::test_positions_without_data_are_told_by_the_mask",
-        "test_remaining_differences.py::test_what_is_not_merged_yet_is_told_by_the_mask",
+        "test_remaining_differences.py::test_the_mask_shows_positions_without_data",
+        "test_remaining_differences.py::test_the_mask_shows_what_is_not_merged_yet",
     ),
     "process_frame, process_tile, process_partition": (
         "test_written_data.py::test_the_flag_that_allows_writing_can_be_set",
@@ -292,7 +292,7 @@ TESTS = {
         "test_data_set_classes.py::test_errors_come_when_a_data_set_is_made",
     ),
     "meta": ("test_picking.py::test_meta_data_have_shapes_beside_texts",),
-    "ds.dtype": (f"{_HERE}::test_the_byte_order_of_a_file_is_told_by_info",),
+    "ds.dtype": (f"{_HERE}::test_info_has_the_byte_order_of_a_file",),
     "get_partitions, get_num_partitions, Partition.get_tiles, get_macrotile": (
         "test_picking.py::test_tiles_of_all_partitions_are_all_of_the_data",
         "test_picking.py::test_as_many_partitions_as_it_says",

@@ -186,8 +186,11 @@ mod tests {
         let path = file.path().to_str().unwrap();
         for (words, hint) in [(&["run"][..], "'framefold run sum "), (&[], "'framefold info ")] {
             let line = [&["framefold"], words, &[path]].concat();
-            let told = refusal(&Cli::try_parse_from(line).unwrap_err()).to_string();
-            assert!(told.contains("is a file, not a command") && told.contains(hint), "{told}");
+            let refused = refusal(&Cli::try_parse_from(line).unwrap_err()).to_string();
+            assert!(
+                refused.contains("is a file, not a command") && refused.contains(hint),
+                "{refused}"
+            );
         }
     }
 

@@ -17,8 +17,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar labelled `name`, shown from the start of the run on; hidden if `quiet`, or if nobody
-    /// would see it.
+    /// A bar labelled `name`, shown from the start of the run on; hidden if `quiet`, or if standard
+    /// error is no terminal.
     pub(crate) fn new(name: String, quiet: bool) -> Self {
         let bar = ProgressBar::hidden().with_message(name);
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -32,7 +32,7 @@ impl Progress {
 pub(crate) struct Frames(ProgressBar);
 
 impl Frames {
-    /// A bar labelled `name`, hidden if `quiet`, or if nobody would see it.
+    /// A bar labelled `name`, hidden if `quiet`, or if standard error is no terminal.
     pub(crate) fn new(name: String, n_frames: usize, quiet: bool) -> Self {
         let bar = ProgressBar::hidden().with_message(name);
         if let Ok(style) = ProgressStyle::with_template(FRAMES_TEMPLATE) {

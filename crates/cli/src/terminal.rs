@@ -34,7 +34,7 @@ pub(crate) fn warn_of(file: &Path, message: &str) {
     warn(&format!("{}: {message}", file.display()));
 }
 
-/// Prints a line to standard error. If even that fails there is nobody left to tell.
+/// Prints a line to standard error. An error of that is ignored: there is no other place for it.
 pub(crate) fn complain(message: &str) {
     let _ = writeln!(std::io::stderr().lock(), "framefold: {}", one_line(message));
 }

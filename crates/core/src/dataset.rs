@@ -500,8 +500,8 @@ mod tests {
     }
 
     #[test]
-    fn scans_that_do_not_fit_are_told_of() {
-        let told = |own: &[usize], nav: Option<&[usize]>, s: i64| {
+    fn scans_that_do_not_fit_give_a_warning() {
+        let warning = |own: &[usize], nav: Option<&[usize]>, s: i64| {
             let n_frames = 20;
             let Nothing(mut info) = nothing(n_frames, Presence::All);
             info.nav_shape = own.to_vec();
@@ -521,7 +521,7 @@ mod tests {
             (&[4, 5], Some(&[2, 10]), 0),
             (&[2, 10], Some(&[4, 5]), 0),
         ] {
-            assert_eq!(told(own, nav, s), "", "{own:?} {nav:?} {s}");
+            assert_eq!(warning(own, nav, s), "", "{own:?} {nav:?} {s}");
         }
         for (own, nav, s, expected) in [
             (
@@ -559,7 +559,7 @@ mod tests {
                 "; the last 4 positions have no data, the data have rows of 5",
             ),
         ] {
-            let text = told(own, nav, s);
+            let text = warning(own, nav, s);
             assert!(text.contains(expected), "{own:?} {nav:?} {s}: {text}");
         }
     }

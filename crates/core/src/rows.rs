@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_rows_can_be_told_later() {
+    fn earlier_rows_can_be_given_later() {
         let rows = FinalRows::try_new(DType::F32, 3, &[2]).unwrap();
         let clone = rows.clone();
         rows.put(0..1, pairs(&[1.0, 2.0])).unwrap();

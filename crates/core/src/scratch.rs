@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_reused_unless_somebody_looks_at_it() {
+    fn memory_is_reused_unless_views_of_it_exist() {
         let mut scratch = Scratch::new();
         scratch.prepare(100).unwrap().fill(7);
         let first = scratch.bytes().as_ptr();

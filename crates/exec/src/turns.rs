@@ -110,7 +110,7 @@ mod tests {
             let _turn = AsTurn::new(Turn::Later);
             should_pass()
         };
-        assert!(!is_later(), "nobody waits");
+        assert!(!is_later(), "no thread waits");
         let (asked, done) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -110,9 +110,9 @@ fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
 /// format.
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Dataset> {
     let path = path.as_ref();
-    // Of a list, the first one tells.
-    let told = options.files.first().map_or(path, |first| first.as_path());
-    open_with(detect(told)?.format, path, options)
+    // The first file of a list is looked at.
+    let first = options.files.first().map_or(path, |file| file.as_path());
+    open_with(detect(first)?.format, path, options)
 }
 
 /// Opens a file as the format of that name; `auto` finds out by itself.
@@ -257,9 +257,9 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
         None => {
             let names: Vec<&str> = formats.iter().map(|format| format.name).collect();
             let names = names.strip_suffix(&[raw::FORMAT.name]).unwrap_or(&names).join(", ");
-            let told = [format!("it starts with {}, unlike files of {names}", prefix.describe())];
-            let told = [&told, of_extension.as_slice()].concat().join("; ");
-            Error::unsupported(format!("no format matches: {told}"))
+            let start = [format!("it starts with {}, unlike files of {names}", prefix.describe())];
+            let reasons = [&start, of_extension.as_slice()].concat().join("; ");
+            Error::unsupported(format!("no format matches: {reasons}"))
         }
     };
     let compressed = COMPRESSED.iter().find(|(start, _)| prefix.bytes.starts_with(start));

@@ -47,9 +47,9 @@ pub(crate) fn open_options(
         }
         // By the name that was given, which may be the other one.
         let name = if spec.name == name { spec.name } else { spec.alias.unwrap_or(spec.name) };
-        let mut told = *spec;
-        told.name = name;
-        let value = told_value(&told, &value).or_raise(py)?;
+        let mut named = *spec;
+        named.name = name;
+        let value = option_value(&named, &value).or_raise(py)?;
         if spec.name == NUM_PARTITIONS.name {
             num_partitions = match value {
                 OptionValue::Count(count) => usize::try_from(count).ok(),
@@ -100,7 +100,7 @@ fn depends(name: &str, formats: &[&Format]) -> bool {
 }
 
 /// The value of an option that a caller gave.
-fn told_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue> {
+fn option_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue> {
     let wrong = || spec.wrong(&shown(value));
     let wrong_of = |_: PyErr| wrong();
     let text = || value.extract::<String>().map_err(wrong_of);

@@ -14,7 +14,7 @@ use framefold_core::{
 /// - A source that has its data sparse gives the same cells as sparse rows.
 /// - What was read once reads the same again, also by another reader.
 /// - Frames past the end are refused.
-/// - `verify` finds nothing wrong with a source that nobody touched.
+/// - `verify` finds nothing wrong with a source that was not changed.
 ///
 /// Reads at most a few dozen frames, so that it is fit for large files.
 ///

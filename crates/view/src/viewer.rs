@@ -241,7 +241,7 @@ impl Viewer {
         cancel.check()?;
         self.shared.forget_if_changed();
         let answer = self.shared.answer(query, wish, cancel, emit);
-        // Whoever looks once will look again.
+        // A scan that is looked at once will be looked at again.
         if answer.is_ok() {
             self.warm();
         }

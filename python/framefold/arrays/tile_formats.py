@@ -219,7 +219,7 @@ def _own(made: Any, format_: str) -> Any:
         return made.view()
     own = copy.copy(made)
     if format_ == SPARSE_DOK:
-        # Nobody can make a dict read-only.
+        # A dict cannot be made read-only.
         own.data = dict(made.data)
     return own
 

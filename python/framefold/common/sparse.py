@@ -1,4 +1,4 @@
-"""Arrays of SciPy, PyData and CuPy, told apart and converted without importing these first.
+"""Arrays of SciPy, PyData and CuPy, distinguished and converted without importing these first.
 
 No such package is needed to use framefold. What is not imported cannot have made an array, so
 :func:`is_sparse` imports nothing.

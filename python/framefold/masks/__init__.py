@@ -51,7 +51,7 @@ __all__ = [
 
 Mask = npt.NDArray[Any]
 
-#: Bins that cover a smaller part of the frame than this are sparse unless told otherwise.
+#: Bins that cover a smaller part of the frame than this are sparse by default.
 SPARSE_FILL = 0.1
 
 

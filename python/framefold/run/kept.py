@@ -204,7 +204,7 @@ def _more(run: Run) -> Iterator[tuple[str, str]]:
 def _files(dataset: DataSet) -> str | None:
     """What all files of a data set are; None if one is not there, or was just written.
 
-    With the time at which the system was told last of any change, which nobody can set.
+    With the time at which the system recorded the last change, which no program can set.
     """
     found: list[tuple[Any, ...]] = list(dataset._engine.opened)
     paths = {Path(path) for path, _ in found} | set(dataset.paths)

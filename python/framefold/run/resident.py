@@ -120,7 +120,7 @@ class _Places:
     """An executor, as far as runs need one: the device, on a thread of its own."""
 
     def crew(self, run: Run) -> None:
-        """Nobody but the engine's threads."""
+        """The engine's threads alone."""
 
     def places(self, run: Run) -> list[DeviceWorker | CpuWorker]:
         """The device."""

@@ -40,7 +40,7 @@ def open_screen(who: str) -> Screen:
         return WidgetScreen(figure)
     if getattr(type(figure.canvas), "required_interactive_framework", None) is not None:
         return WindowScreen(figure)
-    plt.close(figure)  # nobody will: pyplot would keep it for ever
+    plt.close(figure)  # pyplot would keep it for ever
     return NoScreen(figure)
 
 

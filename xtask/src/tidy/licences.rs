@@ -137,9 +137,9 @@ mod tests {
             {"name": "silent", "license": null},
         ]});
         let found = check_metadata(&metadata, list).unwrap();
-        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let messages: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "deny.toml:2: [licences] 'bad' has the licence 'GPL-3.0-only', which is not in here",
                 "deny.toml:2: [licences] 'silent' does not say its licence",

@@ -32,7 +32,7 @@ impl<'a> Facts<'a> {
             let detection = detect(file)?;
             (detection.format.name, format!("detected: {}", detection.reason))
         } else {
-            (args.data.format.as_str(), "as told by --format".to_owned())
+            (args.data.format.as_str(), "as --format says".to_owned())
         };
         let dataset = args.data.open(format, file, &args.files)?;
         Ok(Facts { file, dataset, reason })

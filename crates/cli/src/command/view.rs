@@ -153,7 +153,7 @@ fn announce(server: &Server, args: &ServeArgs) -> Result<()> {
         }
         Address::Tcp(address) => {
             terminal::warn(&format!(
-                "other machines can reach {address}, and the connection is not encrypted: whoever sees \
+                "other machines can reach {address}, and the connection is not encrypted: anyone who sees \
                  the link, or listens on the network, can see the data; better use ssh -L"
             ));
         }

@@ -22,14 +22,14 @@ fn info_says_what_a_file_is_and_why() {
 }
 
 #[test]
-fn raw_files_are_described_once_told() {
+fn raw_files_are_described_with_their_options() {
     let bench = Bench::new();
     std::fs::write(bench.path("x.raw"), vec![0; 6 * 20]).unwrap();
     bench.call("info x.raw").assert_failed(4, &["'x.raw'", "raw"]);
     let options = "--format raw --dtype >u2 --nav-shape 3 --sig-shape 4x5";
     let facts = &bench.call(&format!("info x.raw --json {options}")).json()[0];
     assert_eq!((&facts["n_frames"], &facts["byte_order"]), (&json!(3), &json!("big")));
-    assert_eq!(facts["reason"], "as told by --format");
+    assert_eq!(facts["reason"], "as --format says");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn devices_and_pipes_are_refused_at_once() {
 /// As `framefold view … | head -1` has it.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_goes_on_when_nobody_reads_more_than_the_link() {
+fn it_goes_on_when_only_the_link_is_read() {
     let bench = Bench::new();
     bench.scan("scan.npy");
     let ended = with_port(|port| {

@@ -73,7 +73,7 @@ fn values_are_converted_and_nothing_else() {
 }
 
 #[test]
-fn what_somebody_holds_is_not_overwritten() {
+fn what_is_still_held_is_not_overwritten() {
     let mut scratch = CsrScratch::new();
     let cells = [1u8, 2, 3, 4];
     let frames = u8::wrap_frames(FramesView::try_new(&cells, 1, 4, 4).unwrap());

@@ -391,7 +391,7 @@ impl Shared {
         }
     }
 
-    /// Nobody leaves work to that worker any more.
+    /// No more work is left to that worker.
     fn has_ended(&self, number: usize) {
         let state = &mut *self.lock();
         if state.devices.remove(&number) && state.schedule.set_devices(state.devices.clone()) {

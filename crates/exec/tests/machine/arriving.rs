@@ -338,7 +338,7 @@ impl Crew for Impatient {
 }
 
 #[test]
-fn whoever_does_not_wait_is_given_no_run_that_needs_it() {
+fn workers_that_do_not_wait_get_no_run_that_needs_it() {
     for (n_arrived, lost, what) in [
         (0, 0..0, "some of the frames 0 to 2 arrive while the run goes on"),
         (23, 0..0, "some of the frames 21 to 23 arrive while"),

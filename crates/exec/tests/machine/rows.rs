@@ -104,7 +104,7 @@ fn what_goes_wrong_with_rows_ends_the_run() {
 }
 
 #[test]
-fn earlier_results_can_be_told_later() {
+fn earlier_results_can_be_given_later() {
     for executor in EXECUTORS {
         let plan = plan(false);
         let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();

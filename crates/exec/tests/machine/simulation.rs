@@ -466,7 +466,7 @@ fn as_many_wait_as_a_host_lets_and_workers_are_woken_for_half_of_them() {
     schedule.finished(50, (), 1, 1.0);
     for count in 47..=48 {
         assert_eq!(schedule.next_step(), Next::Merge(count - 1, ()));
-        assert!(!schedule.merged(count), "nobody waits");
+        assert!(!schedule.merged(count), "no worker waits");
     }
     assert_eq!((schedule.take(), schedule.next_step()), (None, Next::Merge(48, ())));
     assert!(schedule.merged(49));

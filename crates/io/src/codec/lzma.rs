@@ -1,5 +1,5 @@
 //! LZMA in its containers: `.xz` as Python's `lzma` and libtiff write it, the older `.lzma`, and raw
-//! LZMA2 without any, whose filters are told elsewhere.
+//! LZMA2 without any, whose filters the format stores elsewhere.
 
 use super::bzip2::all_from;
 use super::damaged;

@@ -168,7 +168,7 @@ struct Footer {
 
 impl Footer {
     /// # Errors
-    /// `BadFile` if it is not there, no XML, or says nothing of frames; without it, nobody knows how
+    /// `BadFile` if it is not there, no XML, or says nothing of frames; without it, it is not known how
     /// far apart they are. `Unsupported` for several regions.
     fn read(storage: &Storage, fields: &Fields<'_>) -> Result<Footer> {
         let at = fields.i64(678).map_or(0, i64::cast_unsigned);

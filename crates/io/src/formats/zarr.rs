@@ -112,8 +112,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let meta = found.meta;
     let shape = meta.shape.clone();
     let attributes = about::attributes(&found.folder)?;
-    let told = about::signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
-    let sig_axes = sig_axes(&shape, told.as_deref(), options)?;
+    let named = about::signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
+    let sig_axes = sig_axes(&shape, named.as_deref(), options)?;
     let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
     let lens = |axes: &[usize]| -> Vec<usize> {
         axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
@@ -145,7 +145,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     if !besides.others.is_empty() {
         details.push(("other arrays".into(), besides.others));
     }
-    let n_sig = told.map_or(sig_axes.len(), |told| told.len());
+    let n_sig = named.map_or(sig_axes.len(), |named| named.len());
     let uneven = about::uneven(&found.folder, shape.len());
     let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes, n_sig);
     details.extend(others);

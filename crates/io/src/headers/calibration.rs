@@ -40,9 +40,9 @@ impl Calibration {
         facts.number(quantity, convert(self.step, &self.unit, quantity));
         let offset = self.offset.and_then(|offset| convert(offset, &self.unit, quantity));
         // An offset of 0 is a default in most files, not a measured place; of energies it is one.
-        let told = |offset: &f64| *offset != 0.0 || quantity == Quantity::EnergyStep;
+        let is_known = |offset: &f64| *offset != 0.0 || quantity == Quantity::EnergyStep;
         if let Some(of_first) = quantity.offset_of_step() {
-            facts.number(of_first, offset.filter(told));
+            facts.number(of_first, offset.filter(is_known));
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let axis = |step, offset: f64, unit: &str| {
             Some(Calibration { step, offset: Some(offset), unit: unit.into() })
         };
-        let told = |nav: &[_], sig: &[_]| -> Vec<String> {
+        let offsets = |nav: &[_], sig: &[_]| -> Vec<String> {
             let mut facts = MetadataList::new();
             add_steps(&mut facts, nav, sig);
             let begins = facts.iter().filter(|fact| fact.quantity.name().contains("offset"));
@@ -236,7 +236,7 @@ mod tests {
         };
         let patterns = [axis(0.25, -3.0, "1/nm"), axis(2.0, 0.25, "1/A")];
         assert_eq!(
-            told(&[axis(0.5, 7.0, "A"), axis(0.5, -2.0, "um")], &patterns),
+            offsets(&[axis(0.5, 7.0, "A"), axis(0.5, -2.0, "um")], &patterns),
             [
                 "scan_offset_x -2000 nm",
                 "scan_offset_y 0.7 nm",
@@ -244,23 +244,23 @@ mod tests {
                 "diffraction_offset_y -3 1/nm",
             ]
         );
-        assert_eq!(told(&[], &[axis(1.0, 4.0, "mrad"), axis(1.0, 5.0, "nm")]).len(), 2);
-        assert_eq!(told(&[], &[axis(0.5, 0.0, "eV")]), ["energy_offset 0 eV"]);
+        assert_eq!(offsets(&[], &[axis(1.0, 4.0, "mrad"), axis(1.0, 5.0, "nm")]).len(), 2);
+        assert_eq!(offsets(&[], &[axis(0.5, 0.0, "eV")]), ["energy_offset 0 eV"]);
         let nothing = [axis(0.5, 0.0, "nm"), axis(0.0, 3.0, "nm")];
-        assert_eq!(told(&nothing, &[axis(0.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
+        assert_eq!(offsets(&nothing, &[axis(0.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
         // Axes that count down begin somewhere, too.
-        assert_eq!(told(&[axis(-1.0, 2.0, "nm")], &[]), ["scan_offset_x 2 nm"]);
+        assert_eq!(offsets(&[axis(-1.0, 2.0, "nm")], &[]), ["scan_offset_x 2 nm"]);
     }
 
     #[test]
-    fn axes_in_the_other_order_are_told() {
+    fn axes_in_the_other_order_give_a_warning() {
         let axes = |units: [&str; 2]| {
             let axis = |unit: &str| Calibration { step: 0.5, offset: None, unit: unit.into() };
             units.map(|unit| Some(unit).filter(|unit| !unit.is_empty()).map(axis)).to_vec()
         };
         let warning = |nav, sig| Steps { nav: axes(nav), sig: axes(sig) }.warning();
-        let told = warning(["1/nm", "[1_/_n_m]"], ["nm", " um"]).unwrap();
-        assert!(told.contains("scan (nm, um)") && told.contains("patterns (1/nm, [1_/_n_m])"));
+        let text = warning(["1/nm", "[1_/_n_m]"], ["nm", " um"]).unwrap();
+        assert!(text.contains("scan (nm, um)") && text.contains("patterns (1/nm, [1_/_n_m])"));
         for (nav, sig) in [
             (["nm", "nm"], ["1/nm", "1/nm"]),
             (["nm", "nm"], ["nm", "nm"]),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn units_that_do_not_fit_are_told_as_they_are() {
+    fn units_that_do_not_fit_stay_as_they_are() {
         let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
         let mut facts = MetadataList::new();
         let nav = [axis(2.0, "s"), axis(0.5, "A")];

@@ -103,8 +103,8 @@ impl FrameCount {
     /// The same, for formats whose headers often count frames that were never written: a file that ends in
     /// the middle of a frame was cut. `None` if it was, and the header says nothing, or lies.
     pub(crate) fn lost_by_a_cut(self, promised: u64) -> Option<u64> {
-        let is_told = promised > 0 && promised / 1000 <= self.n_frames;
-        match (self.is_cut, is_told) {
+        let is_plausible = promised > 0 && promised / 1000 <= self.n_frames;
+        match (self.is_cut, is_plausible) {
             (false, _) => Some(0),
             (true, true) => Some(self.lost(promised)),
             (true, false) => None,

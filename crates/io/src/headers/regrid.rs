@@ -35,8 +35,8 @@ pub(crate) fn regrid(
             list.number(quantity, step * map.step);
             list.remove(place);
             // Of energies, 0 is a place as well.
-            let told = offset != 0.0 || quantity == Quantity::EnergyStep;
-            list.number(place, Some(offset).filter(|_| told));
+            let is_known = offset != 0.0 || quantity == Quantity::EnergyStep;
+            list.number(place, Some(offset).filter(|_| is_known));
         }
     }
     // The size of the detector's pixels is that without binning, and stays.

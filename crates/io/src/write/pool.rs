@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_counts_may_stop() {
+    fn the_counter_may_stop() {
         let work = |(): &mut (), _: usize, link: &Link<'_>| link.done(1);
         let mut seen = 0;
         let mut tick = |n| {

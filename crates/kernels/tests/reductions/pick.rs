@@ -15,7 +15,7 @@ proptest! {
 }
 
 #[test]
-fn too_much_is_refused_unless_told_otherwise() {
+fn too_much_is_refused_unless_forced() {
     let data = dataset(&[4], &[5, 5], vec![7u16; 100]);
     let error = run(&Pick { max_bytes: 199 }, &data).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);

@@ -76,7 +76,7 @@ impl Listener {
         // Each connection has one; when all are gone, so are the connections.
         let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
         let accept = async {
-            // Whoever finds no place waits for one, in the system's line: strangers can make others wait, not
+            // A connection that finds no place waits for one, in the system's line: strangers can make others wait, not
             // keep them out.
             while let Ok(place) = app.connections.clone().acquire_owned().await {
                 let accepted = match &self.kind {

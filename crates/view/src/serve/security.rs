@@ -1,7 +1,7 @@
 //! Who is let in, and what answers tell browsers to refuse.
 //!
 //! A page of another site can make a browser send requests here. It has no cookie of this server (`SameSite`), it is
-//! told apart by `Origin`, and if it had its own name point to this machine (DNS rebinding), by `Host`.
+//! distinguished by `Origin`, and if it had its own name point to this machine (DNS rebinding), by `Host`.
 
 use super::limits;
 use super::token::Secret;

@@ -37,9 +37,9 @@ pub(super) async fn serve<S>(
             end = &mut sending => end,
             end = receive(&mut source, &session) => match end {
                 // The client gets the reason.
-                End::Told => {
+                End::Explained => {
                     let _ = tokio::time::timeout(limits::GOODBYE, sending).await;
-                    End::Told
+                    End::Explained
                 }
                 end => end,
             },
@@ -49,7 +49,7 @@ pub(super) async fn serve<S>(
     session.close();
     let (code, reason) = match end {
         End::Gone => return,
-        End::Told => (CloseCode::Policy, "the last message says why"),
+        End::Explained => (CloseCode::Policy, "the last message says why"),
         End::Stopped => (CloseCode::Away, "the viewer has ended"),
     };
     let frame = Frame::Close(Some(CloseFrame { code, reason: reason.into() }));
@@ -67,7 +67,7 @@ enum End {
     /// The client has gone, or does not read.
     Gone,
     /// The session has ended, and the client knows why.
-    Told,
+    Explained,
     /// All is to end.
     Stopped,
 }
@@ -84,7 +84,7 @@ where
         let frame = match session.take() {
             Some(Message::Text(text)) => Frame::Text(text.into()),
             Some(Message::Bytes(bytes)) => Frame::Binary(bytes.into()),
-            Some(Message::Closed) => return End::Told,
+            Some(Message::Closed) => return End::Explained,
             None => {
                 let woken = tokio::time::timeout(limits::PING_TIME, ready.notified()).await;
                 match woken {
@@ -114,11 +114,11 @@ where
             Ok(Some(Ok(_))) => {}
             Ok(Some(Err(WsError::Capacity(error)))) => {
                 session.end_with(&Error::limit(format!("a message is refused: {error}")));
-                return End::Told;
+                return End::Explained;
             }
             Ok(Some(Err(WsError::Protocol(_) | WsError::Utf8(_)))) => {
                 session.end_with(&Error::invalid("what was received is no WebSocket message"));
-                return End::Told;
+                return End::Explained;
             }
             Ok(Some(Err(_)) | None) | Err(_) => return End::Gone,
         }

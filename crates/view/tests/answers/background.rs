@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// Begins the pass, and waits for its end.
 fn warm(viewer: &Viewer) {
-    let (tell, told) = mpsc::channel();
-    viewer.watch(move |now| tell.send(now.clone()).is_ok());
+    let (sender, receiver) = mpsc::channel();
+    viewer.watch(move |now| sender.send(now.clone()).is_ok());
     viewer.warm();
     loop {
-        let now = told.recv_timeout(Duration::from_secs(60)).expect("the pass has no end");
+        let now = receiver.recv_timeout(Duration::from_secs(60)).expect("the pass has no end");
         match now.state {
             BackgroundState::Working => assert!((0.0..=1.0).contains(&now.done)),
             BackgroundState::Done => break,

@@ -105,7 +105,7 @@ fn cancelled_answers_end() {
         Ok(())
     });
     assert_eq!((error.unwrap_err().kind(), n), (ErrorKind::Cancelled, 1));
-    // Whoever takes pictures may have enough of them.
+    // The receiver of pictures may refuse more of them.
     let error = case.viewer.answer(&query, Wish::Exact, &Cancel::new(), &mut |_| {
         Err(framefold::Error::unsupported("no more"))
     });

@@ -33,18 +33,18 @@ fn descriptions() {
 
 /// They are counted, where a list would be longer than most pictures.
 #[test]
-fn very_many_bad_pixels_are_not_told_one_by_one() {
+fn very_many_bad_pixels_are_not_listed_one_by_one() {
     let array = framefold::core::NativeArray::zeros(DType::U8, &[1, 600, 600]);
     let source = framefold_testkit::MemorySource::try_new(array, Default::default()).unwrap();
     let dataset = framefold::Dataset::try_new(Arc::new(source), None, 0).unwrap();
-    let told = |n| {
+    let described = |n| {
         let bad = (0..n).map(|pixel| 2 * pixel).collect();
         let corrections = Corrections::try_new(&[600, 600], None, None, bad, false).unwrap();
         let dataset = dataset.clone().with_corrections(Some(Arc::new(corrections))).unwrap();
         Viewer::try_new("bad".into(), dataset, ViewerOptions::default()).unwrap().describe()
     };
-    assert_eq!((told(65_536).excluded.len(), told(65_536).warnings.len()), (65_536, 1));
-    let many = told(65_537);
+    assert_eq!((described(65_536).excluded.len(), described(65_536).warnings.len()), (65_536, 1));
+    let many = described(65_537);
     assert!(many.excluded.is_empty());
     assert!(many.warnings[0].contains("65537 bad pixels"), "{:?}", many.warnings);
 }

@@ -260,7 +260,7 @@ fn behind_a_path() {
     assert_eq!(bench.get("/user/other/viewer.js", &cookie).status, 404);
 }
 
-/// Whoever sees the browser's command line comes too late.
+/// A link out of the browser's command line is no longer valid.
 #[test]
 fn the_link_for_the_browser_works_once() {
     let bench = Bench::new();

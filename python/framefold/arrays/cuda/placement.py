@@ -132,7 +132,7 @@ def find_workers(
 
 
 def devices_by_default() -> tuple[int, ...]:
-    """The devices to start workers for where nobody says which; none without CuPy."""
+    """The devices to start workers for where none are given; none without CuPy."""
     asked_for, ask_cpu = _configured()
     if ask_cpu is not None or not system.cupy_installed():
         return ()

@@ -129,7 +129,7 @@ class Uploader:
         self._compute.wait_event(slot.copied)
 
     def close(self) -> None:
-        """Wait for transfers, and release the memory that nobody else holds."""
+        """Wait for transfers, and release the memory that nothing else refers to."""
         self._copy.synchronize()
         self._slots.clear()
 

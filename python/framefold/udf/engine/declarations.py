@@ -288,7 +288,7 @@ def check_that_a_call_runs(
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     flags = getattr(code, "co_flags", 0)
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise UDFError(f"{name} is declared with 'async def'; use 'def', as nobody awaits it")
+        raise UDFError(f"{name} is declared with 'async def'; use 'def', as it is not awaited")
     if flags & inspect.CO_GENERATOR:
         raise UDFError(
             f"{name} has a 'yield' in it, so that a call does nothing; {instead} instead"

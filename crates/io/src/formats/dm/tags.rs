@@ -48,7 +48,7 @@ pub(crate) enum Value {
     Text(String, Option<TagArray>),
     /// An array, which stays in the file.
     Array(TagArray),
-    /// A record of numbers, a text that is too long, and what else nobody asks for.
+    /// A record of numbers, a text that is too long, and what else is not used.
     Other,
 }
 

@@ -115,8 +115,8 @@ pub(super) fn nav_shape_by_name(raw_name: &str, n_frames: u64) -> NavSuggestion 
 }
 
 /// The first of the shapes that has `n_frames` positions, or else the first one, if that many of
-/// its positions are plausible; `told` is how a warning about it begins.
-fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> NavSuggestion {
+/// its positions are plausible; `found` is how a warning about it begins.
+fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, found: &str) -> NavSuggestion {
     let product = |shape: &[u64]| shape.iter().try_fold(1u64, |n, &axis| n.checked_mul(axis));
     let fits = |(shape, _): &&(Vec<u64>, &'static str)| product(shape) == Some(n_frames);
     if let Some((shape, origin)) = scans.iter().find(fits) {
@@ -131,11 +131,11 @@ fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> Nav
     let Some((shape, origin)) = scans.first() else { return by_number(None) };
     let positions = product(shape).unwrap_or(u64::MAX);
     if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
-        let warning = format!("{told} {shape:?}, but there are only {n_frames} frames");
+        let warning = format!("{found} {shape:?}, but there are only {n_frames} frames");
         return NavSuggestion { warning: Some(warning), ..NavSuggestion::exact(shape, origin) };
     }
     by_number(Some(format!(
-        "{told} {shape:?}, which {n_frames} frames do not fit; these would: {}",
+        "{found} {shape:?}, which {n_frames} frames do not fit; these would: {}",
         suggested_scans(n_frames)
     )))
 }

@@ -392,7 +392,7 @@ fn no_axes() -> Error {
 
 fn does_not_fit(member: &Member) -> Error {
     Error::unsupported(format!(
-        "the virtual data set shows {} in another shape, of which frames cannot be told",
+        "the virtual data set shows {} in another shape, in which frames cannot be found",
         name(member)
     ))
     .with_hint("copy the data set into a file of its own (h5repack)")

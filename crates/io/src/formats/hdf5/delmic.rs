@@ -86,15 +86,15 @@ impl Acquisition {
     /// The step on an axis that is no place.
     fn channels(&self, axis: usize) -> Option<Calibration> {
         let (values, unit) = self.axis(if axis == 0 { "C" } else { self.second() })?;
-        let told = match values.as_slice() {
+        let found = match values.as_slice() {
             &[step] => Calibration { step, offset: None, unit },
             values => Calibration::of_values(values, &unit)?,
         };
         // The file gives wavelengths in m.
-        let nm = |value| convert(value, &told.unit, Quantity::ScanStepX);
-        match (nm(told.step), told.offset.and_then(nm)) {
+        let nm = |value| convert(value, &found.unit, Quantity::ScanStepX);
+        match (nm(found.step), found.offset.and_then(nm)) {
             (Some(step), offset) => Some(Calibration { step, offset, unit: "nm".to_owned() }),
-            (None, _) => Some(told),
+            (None, _) => Some(found),
         }
     }
 

@@ -34,8 +34,8 @@ impl Index<'_> {
     /// All chunks that were written.
     ///
     /// # Errors
-    /// `BadFile` if the list is damaged; `Limit` if there is no memory for it; `Cancelled` if nobody
-    /// waits for it any more.
+    /// `BadFile` if the list is damaged; `Limit` if there is no memory for it; `Cancelled` if
+    /// the run is cancelled.
     pub(super) fn entries(&self, indexing: Option<&ChunkIndexing>) -> Result<Vec<ChunkEntry>> {
         let storage = &Counted::of(self.file.storage(), self.dims.len());
         let superblock = self.file.superblock();

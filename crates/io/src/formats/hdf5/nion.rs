@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(value: Value) -> Option<Vec<String>> {
+    fn facts(value: Value) -> Option<Vec<String>> {
         let mut list = MetadataList::new();
         Item::from_json(Json::from(value))?.add(&[0], &[1], &mut list);
         Some(list.iter().map(|fact| format!("{} {fact}", fact.quantity.name())).collect())
@@ -158,7 +158,7 @@ mod tests {
             "recorded_at 2026-11-22T19:49:50.838147Z",
             "title a scan",
         ];
-        assert_eq!(told(value).unwrap(), expected);
+        assert_eq!(facts(value).unwrap(), expected);
     }
 
     #[test]
@@ -170,14 +170,14 @@ mod tests {
         let source =
             json!({ "datum_dimension_count": 2, "metadata": { "hardware_source": hardware } });
         let expected = ["scan_rotation 28.64789 deg", "frame_time 0.5 s", "detector HAADF"];
-        assert_eq!(told(json!({ "data_source": source })).unwrap(), expected);
-        assert_eq!(told(json!({ "data_sources": [source] })).unwrap(), expected);
+        assert_eq!(facts(json!({ "data_source": source })).unwrap(), expected);
+        assert_eq!(facts(json!({ "data_sources": [source] })).unwrap(), expected);
     }
 
     #[test]
     fn what_is_no_data_item_says_nothing() {
         for value in [json!([]), json!({ "metadata": {} }), json!({ "data_sources": [] })] {
-            assert_eq!(told(value), None);
+            assert_eq!(facts(value), None);
         }
         let odd = json!({
             "datum_dimension_count": 7, "created": "", "title": 5, "metadata": [1, 2],

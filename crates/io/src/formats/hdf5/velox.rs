@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(value: Value) -> Vec<String> {
+    fn facts(value: Value) -> Vec<String> {
         let mut list = MetadataList::new();
         Said(Json::from(value)).add(&mut list);
         list.iter().map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
@@ -237,13 +237,13 @@ mod tests {
         });
         let expected =
             ["acceleration_voltage 300 kV", "camera_length 301 mm", "magnification 7100"];
-        assert_eq!(told(scan), [&expected[..], &["frame_time 0.25 s"]].concat());
+        assert_eq!(facts(scan), [&expected[..], &["frame_time 0.25 s"]].concat());
         let image = json!({
             "Optics": { "CameraLength": "0.301", "NominalMagnification": 1000.5 },
             "Scan": { "ScanSize": { "width": "0" }, "FrameTime": "0.25" },
             "CustomProperties": { "StemMagnification": { "type": "bool", "value": "0" } },
         });
-        assert_eq!(told(image), ["magnification 1000.5"]);
+        assert_eq!(facts(image), ["magnification 1000.5"]);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
             "Detectors": [],
             "Stage": "none",
         });
-        assert_eq!(told(nothing), [""; 0]);
-        assert_eq!(told(Value::Null), [""; 0]);
+        assert_eq!(facts(nothing), [""; 0]);
+        assert_eq!(facts(Value::Null), [""; 0]);
     }
 }

@@ -16,7 +16,7 @@
 //! | `ADUs Per Electron` or `ADUs Per Electron Bin1x`, `Camera Model`, `Local time` | |
 //!
 //! Numbers that are not known are -1. `Diffraction Pixel Size X` and `Y` come without a unit, and are
-//! told as they are. Positions of other scans than rasters are in a file of
+//! listed as they are. Positions of other scans than rasters are in a file of
 //! coordinates, which is not read: their frames are delivered in the order of time.
 
 use crate::access::names;
@@ -177,8 +177,8 @@ impl Info {
         );
         let keys = ["Diffraction Pixel Size X", "Diffraction Pixel Size Y"].into_iter();
         let known = keys.filter(|key| self.float(key).is_some_and(|size| size > 0.0));
-        let told = |key: &str| format!("{} (without a unit)", self.text(key).unwrap_or_default());
-        known.map(|key| (key.to_lowercase(), told(key))).collect()
+        let value = |key: &str| format!("{} (without a unit)", self.text(key).unwrap_or_default());
+        known.map(|key| (key.to_lowercase(), value(key))).collect()
     }
 
     /// Sizes on the specimen are those of the scan where there is one, and those of images where
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn pixels_on_the_specimen_are_steps_of_a_scan_or_of_images() {
-        let told_of = |lines: &str, n_frames: u64, shape_is_given: bool| {
+        let facts_of = |lines: &str, n_frames: u64, shape_is_given: bool| {
             let (mut facts, info) = (MetadataList::new(), Info::parse(lines.as_bytes()));
             let details =
                 info.add_to(&mut facts, info.nav_shape(n_frames).as_ref(), shape_is_given);
@@ -266,32 +266,32 @@ mod tests {
             let details = details.into_iter().map(|(key, value)| format!("{key}: {value}"));
             steps.chain(details).collect::<Vec<_>>()
         };
-        let told = |lines: &str| told_of(lines, 32, false);
+        let facts = |lines: &str| facts_of(lines, 32, false);
         let sizes = "Specimen Pixel Size X (nanometers) = 0.1\n\
                      Specimen Pixel Size Y (nanometers) = 0.2\nDiffraction Pixel Size X = 0.5\n\
                      Diffraction Pixel Size Y = -1\n";
         let diffraction = "diffraction pixel size x: 0.5 (without a unit)";
         assert_eq!(
-            told(&format!("{RASTER}{sizes}")),
+            facts(&format!("{RASTER}{sizes}")),
             ["scan_step_x 0.1 nm", "scan_step_y 0.2 nm", diffraction]
         );
         let length = "Instrument Project Camera Length (centimeters)";
         let no_scan = format!("{}{sizes}{length}", RASTER.replace("= Enable", "= Disable"));
         assert_eq!(
-            told(&format!("{no_scan} = -1\n")),
+            facts(&format!("{no_scan} = -1\n")),
             ["image_step_x 0.1 nm", "image_step_y 0.2 nm", diffraction]
         );
         for other in [no_scan.clone(), format!("{no_scan} = 10\n"), sizes.to_owned()] {
-            assert_eq!(told(&other), [diffraction]);
+            assert_eq!(facts(&other), [diffraction]);
         }
-        assert_eq!(told(&format!("{}{sizes}", RASTER.replace("Raster", "Random"))), [diffraction]);
+        assert_eq!(facts(&format!("{}{sizes}", RASTER.replace("Raster", "Random"))), [diffraction]);
         let part = format!("{RASTER}{sizes}Scan - ROI Enable = Enable\nScan - ROI Type = ");
-        assert_eq!(told_of(&format!("{part}Raster\n"), 6, false).len(), 3);
-        assert_eq!(told(&format!("{part}Random\n")), [diffraction]);
+        assert_eq!(facts_of(&format!("{part}Raster\n"), 6, false).len(), 3);
+        assert_eq!(facts(&format!("{part}Random\n")), [diffraction]);
         // Frames that do not fit are no raster, unless the caller makes them one.
         let raster = format!("{RASTER}{sizes}");
-        assert_eq!(told_of(&raster, 33, false), [diffraction]);
-        assert_eq!(told_of(&raster, 33, true), told(&raster));
+        assert_eq!(facts_of(&raster, 33, false), [diffraction]);
+        assert_eq!(facts_of(&raster, 33, true), facts(&raster));
     }
 
     #[test]

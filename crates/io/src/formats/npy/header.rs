@@ -176,7 +176,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// Structured dtypes nest; nobody nests them deeper than this.
+    /// Structured dtypes nest; real ones are not nested deeper than this.
     const MAX_DEPTH: usize = 16;
 
     fn value(&mut self, depth: usize) -> Option<Value<'t>> {

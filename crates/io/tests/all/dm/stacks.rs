@@ -140,7 +140,7 @@ fn images_without_a_scan_are_in_order_whatever_the_file_says() {
 }
 
 #[test]
-fn sizes_of_pixels_that_differ_are_told() {
+fn sizes_of_pixels_that_differ_give_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let image = Image::new(DType::I32.into(), &[3, 2], &[1; 24]);
     let files = write(&dir, &[image.clone(), Image { unit: "nm", ..image.clone() }, image]);

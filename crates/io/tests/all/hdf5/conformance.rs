@@ -188,11 +188,11 @@ fn what_is_taken_without_a_name() {
 #[test]
 fn velox_tells_of_the_experiment() {
     let Some(directory) = data_directory() else { return };
-    let told = |name: &str| -> Vec<String> {
+    let facts = |name: &str| -> Vec<String> {
         let path = directory.join("EMD").join(name);
         let dataset = open_as("hdf5", &path, &OpenOptions::default()).unwrap();
-        let facts = dataset.source().info().metadata.iter();
-        facts.map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
+        let list = dataset.source().info().metadata.iter();
+        list.map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
     };
     let expected = [
         "scan_rotation 18.2 deg",
@@ -214,9 +214,9 @@ fn velox_tells_of_the_experiment() {
         "recorded_at 2020-07-29T16:49:34Z",
         "scan_axes time",
     ];
-    assert_eq!(told("openNCEM/STEM HAADF Diffraction Micro.emd"), expected);
+    assert_eq!(facts("openNCEM/STEM HAADF Diffraction Micro.emd"), expected);
     // Of a camera, with a column of JSON for each of two frames.
-    let stack = told("rosettasciio/fei_example_tem_stack.emd");
+    let stack = facts("rosettasciio/fei_example_tem_stack.emd");
     for fact in [
         "magnification 1271519",
         "defocus 30.2317 nm",
@@ -227,7 +227,7 @@ fn velox_tells_of_the_experiment() {
         "detector BM-Ceta",
         "recorded_at 2019-12-05T10:03:44Z",
     ] {
-        assert!(stack.iter().any(|told| told == fact), "{fact}: {stack:#?}");
+        assert!(stack.iter().any(|found| found == fact), "{fact}: {stack:#?}");
     }
-    assert!(!stack.iter().any(|told| told.starts_with("camera_length")), "{stack:#?}");
+    assert!(!stack.iter().any(|found| found.starts_with("camera_length")), "{stack:#?}");
 }

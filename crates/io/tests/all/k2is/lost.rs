@@ -172,7 +172,7 @@ fn numbers_that_begin_anew_are_counted_on() {
         expect(dataset, &[0..5]);
         assert!(warnings(dataset).contains("jump"), "{}", warnings(dataset));
     });
-    // In the middle of a frame, where blocks were lost as well: nobody knows how many.
+    // In the middle of a frame, where blocks were lost as well: it is not known how many.
     let odd = |blocks: &mut Vec<Vec<u8>>| {
         anew(blocks);
         drop(blocks.drain(90..100));

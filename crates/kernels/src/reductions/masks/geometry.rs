@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_that_nobody_has_memory_for_are_refused() {
+    fn frames_beyond_all_memory_are_refused() {
         let huge = 1 << 30;
         assert!(disk(&[huge, huge], 0.0, 0.0, 5.0).is_err());
         assert!(memory::within(100, || disk(&[5, 6], 0.0, 0.0, 5.0)).is_err());

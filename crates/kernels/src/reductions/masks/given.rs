@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_sits_in_the_middle_unless_told_otherwise() {
+    fn a_disk_without_a_centre_is_in_the_middle() {
         let pixel = |centre| {
             let detector = Detector { centre, inner: None, outer: 0.0 };
             let mask = paint(&detector, &[4, 6]).unwrap();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_told_from_other_numbers() {
+    fn integers_are_distinguished_from_other_numbers() {
         assert_eq!(largest_integer(&[0.0, -3.0, 2.0], 1), 3.0);
         for other in [0.5, f32::NAN, f32::INFINITY] {
             assert_eq!(largest_integer(&[1.0, other], 1), 0.0);
