@@ -353,13 +353,13 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         Raises
         ------
         KeyboardInterrupt
-            After Ctrl-C. Once the run has begun, ``results`` of the exception are the results so
+            After Ctrl-C. Once the run has started, ``results`` of the exception are the results so
             far, :class:`UDFResults`, on all executors but the delayed one, and not with ``out``.
         UDFRunCancelled
             If a plot, a reporter or another thread cancels the run.
         FramefoldError
             If arguments, data or a UDF's declarations do not fit, or files of ``out`` exist, cannot
-            be written, or were begun by another run than the one to be resumed. Exceptions from
+            be written, or were started by another run than the one to be resumed. Exceptions from
             user code come back as themselves, with a note that names UDF and partition.
         """
         if fn is not None or make_buffers is not None or merge is not None:
@@ -400,14 +400,14 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
                 return in_a_while(passes.run_async(*how), single)
             return result_of(passes.run(*how), single)
         run = self._prepare(dataset, udfs, roi, corrections, backends, to_files)
-        begun = self._begin(run, progress, plots, to_files, cache=cache)
-        if isinstance(begun, tuple):
-            return result_of(begun, single) if sync else at_once(begun, single)
+        started = self._begin(run, progress, plots, to_files, cache=cache)
+        if isinstance(started, tuple):
+            return result_of(started, single) if sync else at_once(started, single)
         if not sync:
             from framefold.run.aio import awaited
 
-            return awaited(_async_generator(begun), single)
-        with begun as steps:
+            return awaited(_async_generator(started), single)
+        with started as steps:
             results = steps.run_to_end()
         return result_of(results, single)
 

@@ -72,11 +72,11 @@ class Passes:
         """Run all passes."""
         for number in range(len(self)):
             with self._running(number, plan, self._stand_ins(number)) as run:
-                begun = begin(run, self._plots(number, plots))
-                if isinstance(begun, tuple):
-                    results = begun
+                started = begin(run, self._plots(number, plots))
+                if isinstance(started, tuple):
+                    results = started
                 else:
-                    with begun as steps:
+                    with started as steps:
                         results = steps.run_to_end()
             self._results.append(results)
         return self._in_order(self._results)
@@ -88,11 +88,11 @@ class Passes:
         for number in range(len(self)):
             stand_ins = await beside(partial(self._stand_ins, number)) if number else {}
             with self._running(number, plan, stand_ins) as run:
-                begun = begin(run, self._plots(number, plots))
-                if isinstance(begun, tuple):
-                    results = begun
+                started = begin(run, self._plots(number, plots))
+                if isinstance(started, tuple):
+                    results = started
                 else:
-                    results = await final_results(ResultAsyncGenerator(begun))
+                    results = await final_results(ResultAsyncGenerator(started))
             self._results.append(results)
         return self._in_order(self._results)
 
