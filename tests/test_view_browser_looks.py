@@ -145,3 +145,13 @@ def test_saved_pictures_say_what_they_are_made_of(tmp_path: Path) -> None:
 def test_all_bad_pixels_are_marked(tmp_path: Path) -> None:
     found = looks(tmp_path / "scan.npy", frames(1, 2, 100, 90), "--bad-pixels", "0:99:2,:")
     assert found["pattern"]["marks"] == 50 * 90
+
+
+def test_what_stays_as_it_was_is_not_set_again(tmp_path: Path) -> None:
+    np.save(tmp_path / "scan.npy", frames(9, 14, 24, 20))
+    with viewer(tmp_path / "scan.npy") as (link, _):
+        found = drive("repeats.mjs", url=link)
+    assert found["errors"] == []
+    assert found["changed"] > 20
+    assert found["repeats"] == []
+    assert "earlier" not in found["badges"]

@@ -38,11 +38,16 @@ export function svg<K extends keyof SVGElementTagNameMap>(
     return element;
 }
 
-/** Sets attributes that differ; text is set where it differs. */
-export function update(element: Element, attributes: Record<string, string | number>, text?: string): void {
+/**
+ * Sets attributes that differ, and takes those away that are `false`; text is set where it differs. What is set as it was is
+ * styled, laid out and painted again by browsers.
+ */
+export function update(element: Element, attributes: Record<string, string | number | boolean>, text?: string): void {
     for (const [name, value] of Object.entries(attributes)) {
-        const wanted = String(value);
-        if (element.getAttribute(name) !== wanted) element.setAttribute(name, wanted);
+        const wanted = value === false ? null : value === true ? "" : String(value);
+        if (element.getAttribute(name) === wanted) continue;
+        if (wanted === null) element.removeAttribute(name);
+        else element.setAttribute(name, wanted);
     }
     if (text !== undefined && element.textContent !== text) element.textContent = text;
 }
@@ -58,6 +63,11 @@ export function select(
     setChoices(box, choices, chosen);
     box.addEventListener("change", () => onchange(box.value));
     return box;
+}
+
+/** Chooses what is not chosen. */
+export function pick(box: HTMLSelectElement, value: string): void {
+    if (box.value !== value) box.value = value;
 }
 
 /** Other choices for a `select`. */

@@ -1,6 +1,6 @@
 // What is computed for one picture: its channel, its transform, and what vectors begin at.
 
-import { el, numberField, select, toggle } from "../dom.ts";
+import { el, numberField, pick, select, toggle, update } from "../dom.ts";
 import type { ComPart, Pane, PatternChannel, ScanChannel, Transform, Vectors } from "../protocol.ts";
 import { guessCom } from "../requests.ts";
 import type { Viewer } from "../viewer.ts";
@@ -88,20 +88,20 @@ export class ChannelPanel {
 
     sync(): void {
         const { query } = this.viewer.state[this.pane];
-        this.channel.value = keyOf(query.channel);
-        this.transform.value = query.transform;
+        pick(this.channel, keyOf(query.channel));
+        pick(this.transform, query.transform);
         if (!this.vectors) return;
         const shown = hasVectors(query.channel);
-        this.vectors.hidden = !shown;
+        update(this.vectors, { hidden: !shown });
         if (hasVectors(query.channel)) {
             const { centre, rotation, flip_y } = query.channel;
             this.kept = { centre, rotation, flip_y };
         }
         this.rotation.show(this.kept.rotation);
-        this.flip.setAttribute("aria-pressed", String(this.kept.flip_y));
+        update(this.flip, { "aria-pressed": String(this.kept.flip_y) });
         const { centre } = this.kept;
-        this.mean.setAttribute("aria-pressed", String(centre === "mean"));
-        this.cy.root.hidden = this.cx.root.hidden = centre === "mean";
+        update(this.mean, { "aria-pressed": String(centre === "mean") });
+        for (const { root } of [this.cy, this.cx]) update(root, { hidden: centre === "mean" });
         if (centre !== "mean") {
             this.cy.show(centre.at[0]);
             this.cx.show(centre.at[1]);

@@ -1,6 +1,6 @@
 // Contrast of one picture: colour map, scale, limits, and the histogram that they are set on.
 
-import { el, numberField, select, short, svg, toggle, update } from "../dom.ts";
+import { el, numberField, pick, select, short, svg, toggle, update } from "../dom.ts";
 import type { Histogram } from "../picture/limits.ts";
 import type { Scale } from "../picture/limits.ts";
 import type { Pane } from "../protocol.ts";
@@ -94,22 +94,22 @@ export class ContrastPanel {
     sync(): void {
         const { display } = this.viewer.state[this.pane];
         const vector = this.viewer.isVector(this.pane);
-        this.colormap.value = display.colormap;
-        this.colormap.hidden = this.ramp.hidden = this.viewer.isLine(this.pane);
+        pick(this.colormap, display.colormap);
+        const line = this.viewer.isLine(this.pane);
+        update(this.colormap, { hidden: line, disabled: vector, title: vector ? "Vectors have the colours of their direction" : "Colour map" });
+        update(this.ramp, { hidden: line });
         // Curves are shown with all of their values.
-        this.from.root.hidden = this.to.root.hidden = this.viewer.panels[this.pane].stage.view.line;
-        this.colormap.disabled = vector;
-        this.colormap.title = vector ? "Vectors have the colours of their direction" : "Colour map";
-        this.scale.value = display.scale;
-        this.gamma.root.hidden = display.scale !== "power";
-        this.note.hidden = display.scale === "linear";
+        for (const { root } of [this.from, this.to]) update(root, { hidden: this.viewer.panels[this.pane].stage.view.line });
+        pick(this.scale, display.scale);
+        update(this.gamma.root, { hidden: display.scale !== "power" });
+        update(this.note, { hidden: display.scale === "linear" });
         this.gamma.show(display.gamma);
         const range = display.high - display.low;
         this.low.show(display.low, range);
         this.high.show(display.high, range);
         this.from.show(display.from);
         this.to.show(display.to);
-        this.auto.setAttribute("aria-pressed", String(display.auto));
+        update(this.auto, { "aria-pressed": String(display.auto) });
         const lut = this.viewer.lutFor(this.pane);
         if (lut !== this.rampKey) {
             this.rampKey = lut;
@@ -131,7 +131,7 @@ export class ContrastPanel {
             const height = (Math.log1p(count) / most) * (HEIGHT - 4);
             if (count) d += `M${(i * width).toFixed(2)} ${HEIGHT}v${(-height).toFixed(2)}h${width.toFixed(2)}V${HEIGHT}Z`;
         });
-        this.bars.setAttribute("d", d);
+        update(this.bars, { d });
         this.place();
     }
 

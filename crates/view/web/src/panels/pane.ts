@@ -1,6 +1,6 @@
 // One half of the viewer: a picture, what is computed for it, and what is drawn on it.
 
-import { el, reading, toggle } from "../dom.ts";
+import { el, reading, toggle, update } from "../dom.ts";
 import { pixelSize, placeWords, radiusSize } from "../overlay/scales.ts";
 import { centreOf } from "../overlay/shapes.ts";
 import type { Norm } from "../picture/colour.ts";
@@ -45,6 +45,8 @@ export class PanePanel {
     private missing: number[] = [];
     private plotTimer: ReturnType<typeof setTimeout> | undefined;
     private lateTimer: ReturnType<typeof setTimeout> | undefined;
+    /** Whether what is computed now may take long. */
+    private stoppable = false;
     private cursorAt: Point | null = null;
 
     constructor(
@@ -124,13 +126,13 @@ export class PanePanel {
         this.channel.sync();
         this.contrast.sync();
         this.shapes.sync();
-        this.axesButton.setAttribute("aria-pressed", String(this.viewer.state[this.pane].axes));
-        this.lineButton.setAttribute("aria-pressed", String(this.viewer.state[this.pane].line !== null));
+        update(this.axesButton, { "aria-pressed": String(this.viewer.state[this.pane].axes) });
+        update(this.lineButton, { "aria-pressed": String(this.viewer.state[this.pane].line !== null) });
     }
 
     /** A picture has come. */
     show(picture: Picture): void {
-        this.trouble.hidden = true;
+        update(this.trouble, { hidden: true });
         this.stage.show(picture, this.wholeOf(picture));
         this.values = scalars(picture);
         this.missing = this.pane === "scan" && picture.state === "exact" && this.viewer.description.n_missing > 0 ? withoutData(this.values) : [];
@@ -181,16 +183,17 @@ export class PanePanel {
 
     /** A question was asked; `stoppable` if it is one that may take long. */
     asked(stoppable: boolean): void {
-        this.stop.hidden = !stoppable;
-        if (!stoppable) this.bar.hidden = true;
+        this.stoppable = stoppable;
+        if (!stoppable) for (const node of [this.stop, this.bar]) update(node, { hidden: true });
         this.lateTimer ??= setTimeout(() => this.showBadge(), LATE_MS);
     }
 
     /** Nothing is computed any more: the answer is complete, or none comes. */
     ended(): void {
-        this.stop.hidden = true;
-        this.bar.hidden = true;
-        this.showBadge();
+        this.stoppable = false;
+        for (const node of [this.stop, this.bar]) update(node, { hidden: true });
+        // A picture that has come is about to be painted; without one, the badge says so when the answer is late.
+        if (this.viewer.isCurrent(this.pane)) this.showBadge();
     }
 
     /** Words over the picture; none takes them away. */
@@ -222,18 +225,18 @@ export class PanePanel {
         return fits ? [ny, nx] : [line ? 1 : rows * stride[0], cols * stride[1]];
     }
 
-    /** Says what the picture is made of; or that it is not of what is set. */
+    /** Says what the picture is made of, or that it is not of what is set; what has taken a while can be stopped. */
     private showBadge(): void {
         clearTimeout(this.lateTimer);
         this.lateTimer = undefined;
         const { picture } = this.stage;
+        const current = picture !== undefined && this.viewer.isCurrent(this.pane);
+        const ready = current && picture.state === "exact";
+        update(this.stop, { hidden: !this.stoppable || ready });
         if (!picture) return;
-        const current = this.viewer.isCurrent(this.pane);
-        this.badge.textContent = current ? picture.label || picture.state : "of earlier settings";
-        this.badge.dataset.state = current ? picture.state : "earlier";
+        update(this.badge, { "data-state": current ? picture.state : "earlier" }, current ? picture.label || picture.state : "of earlier settings");
         if (!current) return;
-        this.bar.value = picture.progress;
-        this.bar.hidden = this.stop.hidden || picture.state === "exact" || picture.progress >= 1;
+        update(this.bar, { value: picture.progress, hidden: !this.stoppable || ready || picture.progress >= 1 });
     }
 
     private plot(): void {
@@ -247,7 +250,7 @@ export class PanePanel {
         const log = display.scale === "log";
         const axes = this.axes();
         const size = pixelSize(axes);
-        this.lineBox.hidden = line === null;
+        update(this.lineBox, { hidden: line === null });
         if (line) {
             const { x, y } = along(field, line);
             const [dy, dx] = [line[1][0] - line[0][0], line[1][1] - line[0][1]];
@@ -267,16 +270,11 @@ export class PanePanel {
     private showCursor(): void {
         const picture = this.stage.picture;
         const at = this.cursorAt;
-        if (!picture || !at) {
-            this.readout.textContent = "";
-            return;
-        }
+        const say = (words: string) => update(this.readout, {}, words);
+        if (!picture || !at) return say("");
         const [y, x] = at;
         const [i, j] = [Math.floor(y / picture.stride[0]), Math.floor(x / picture.stride[1])];
-        if (i < 0 || j < 0 || i >= picture.rows || j >= picture.cols) {
-            this.readout.textContent = "";
-            return;
-        }
+        if (i < 0 || j < 0 || i >= picture.rows || j >= picture.cols) return say("");
         const axes = this.axes().slice(picture.line ? -1 : -2);
         const parts = [picture.line ? `x ${x}` : `y ${y}, x ${x}`];
         const place = placeWords(axes, [y, x].slice(-axes.length));
@@ -285,7 +283,7 @@ export class PanePanel {
         const { low, high } = this.norm();
         const words = numbers.map((value, k) => (numbers.length > 1 ? `${picture.names[k]} ` : "") + (Number.isNaN(value) ? "no data" : reading(value, high - low)));
         parts.push(words.join(", "));
-        this.readout.textContent = parts.join("  ·  ");
+        say(parts.join("  ·  "));
     }
 }
 

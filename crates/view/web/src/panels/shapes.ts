@@ -1,6 +1,6 @@
 // The list of shapes drawn on a picture, with a field for each of their numbers.
 
-import { el, numberField, select, toggle } from "../dom.ts";
+import { el, numberField, select, toggle, update } from "../dom.ts";
 import { KIND_NAMES, changedKind, fieldsOf, freshShape, withField } from "../overlay/shapes.ts";
 import type { Field } from "../overlay/shapes.ts";
 import { isCalibrated, radiusSize, unitOf } from "../overlay/scales.ts";
@@ -107,9 +107,9 @@ export class ShapesPanel {
         const shapes = shapesOn(this.viewer.state, this.pane);
         const chosen = this.viewer.selected[this.pane];
         for (const [kind, button] of this.tools) {
-            button.setAttribute("aria-pressed", String(shapes[chosen]?.shape.kind === kind));
+            update(button, { "aria-pressed": String(shapes[chosen]?.shape.kind === kind) });
         }
-        this.empty.hidden = shapes.length > 0;
+        update(this.empty, { hidden: shapes.length > 0 });
         const key = JSON.stringify([shapes.map(({ shape, sign }) => [shape.kind, sign, fieldsOf(shape).length]), chosen]);
         if (key !== this.built) {
             this.built = key;

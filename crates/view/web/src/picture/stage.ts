@@ -1,6 +1,6 @@
 // One picture on the screen, with what lies over it: where pointer and keys meet it.
 
-import { el, svg } from "../dom.ts";
+import { el, svg, update } from "../dom.ts";
 import { Overlay } from "../overlay/overlay.ts";
 import type { OverlayHost } from "../overlay/overlay.ts";
 import { Scales } from "../overlay/scales.ts";
@@ -132,7 +132,7 @@ export class Stage {
             this.paint(this.picture, look, view, density);
         }
         this.drawGround(view);
-        this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+        update(this.svg, { viewBox: `0 0 ${width} ${height}` });
         this.drawMarks(view, look.marks);
         this.scales.draw(view, look.axes, look.scalebar, look.ticks || this.line);
         this.overlay.draw(view);
@@ -190,7 +190,7 @@ export class Stage {
 
     private drawGround(view: View): void {
         const { style } = this.ground;
-        this.ground.hidden = this.line || !this.picture;
+        update(this.ground, { hidden: this.line || !this.picture });
         style.left = `${view.sx(-0.5)}px`;
         style.top = `${view.sy(-0.5)}px`;
         style.width = `${view.cols * view.k}px`;
@@ -214,14 +214,15 @@ export class Stage {
             there.add(square);
             d += `M${left.toFixed(1)} ${top.toFixed(1)}l${k.toFixed(1)} ${k.toFixed(1)}m${(-k).toFixed(1)} 0l${k.toFixed(1)} ${(-k).toFixed(1)}`;
         }
-        this.marks.setAttribute("d", d);
+        update(this.marks, { d });
     }
 
     /** Which colour a direction has. */
     private drawLegend({ lut, norm }: Look): void {
-        this.legend.hidden = this.line || !this.picture || !isVector(this.picture);
+        const hidden = this.line || !this.picture || !isVector(this.picture);
+        update(this.legend, { hidden });
         const key = JSON.stringify(norm);
-        if (this.legend.hidden || (this.legendKey?.lut === lut && this.legendKey.key === key)) return;
+        if (hidden || (this.legendKey?.lut === lut && this.legendKey.key === key)) return;
         this.legendKey = { lut, key };
         this.legend.getContext("2d")!.putImageData(new ImageData(disk(lut, norm, LEGEND), LEGEND, LEGEND), 0, 0);
     }
@@ -229,11 +230,11 @@ export class Stage {
     private drawCross(view: View): void {
         const at = this.cursorAt;
         if (!at || document.activeElement !== this.root) {
-            this.cross.setAttribute("d", "");
+            update(this.cross, { d: "" });
             return;
         }
         const [y, x] = [view.sy(at[0]), view.sx(at[1])];
-        this.cross.setAttribute("d", `M${x - 14} ${y}h10m8 0h10M${x} ${y - 14}v10m0 8v10`);
+        update(this.cross, { d: `M${x - 14} ${y}h10m8 0h10M${x} ${y - 14}v10m0 8v10` });
     }
 
     private setCursor(place: Point | null): void {

@@ -55,7 +55,7 @@ export class Curve {
         const height = (value: number) => view.height * (1 - MARGIN - position(value, norm) * (1 - 2 * MARGIN));
         this.paths.forEach((node, i) => {
             const plane = picture.planes[i];
-            node.setAttribute("d", plane ? path(plane, picture.stride[1], view, height) : "");
+            update(node, { d: plane ? path(plane, picture.stride[1], view, height) : "" });
         });
         const { low, high } = norm;
         const places = [Math.max(12, height(high) - 4), Math.min(view.height - BELOW, height(low) - 4)];

@@ -23,6 +23,11 @@ export class LinePlot {
     readonly root: HTMLElement;
     private readonly svg = svg("svg", { class: "ffv-plot", role: "img", tabindex: 0 });
     private readonly readout = el("output", { class: "ffv-plot-value" });
+    /** Axes and their numbers, made anew where they differ: letters take longest. */
+    private readonly frame = svg("g");
+    private framed = "";
+    private readonly marks = svg("path", { class: "ffv-plot-mark" });
+    private readonly curve = svg("path", { class: "ffv-plot-line" });
     private readonly cross = svg("path", { class: "ffv-plot-cross" });
     private series: Series | undefined;
     private look: PlotLook = { xWords: "", log: false };
@@ -36,6 +41,7 @@ export class LinePlot {
     private readonly observer: ResizeObserver;
 
     constructor(private readonly label: string) {
+        this.svg.append(this.frame, this.marks, this.curve, this.cross);
         this.root = el("div", { class: "ffv-plot-box" }, this.svg, this.readout);
         this.observer = new ResizeObserver(([entry]) => {
             this.width = Math.max(120, entry!.contentRect.width);
@@ -46,8 +52,8 @@ export class LinePlot {
         this.svg.addEventListener("keydown", (event) => this.onKey(event));
         for (const name of ["pointerleave", "blur"]) {
             this.svg.addEventListener(name, () => {
-                this.readout.textContent = "";
-                this.cross.setAttribute("d", "");
+                update(this.readout, {}, "");
+                update(this.cross, { d: "" });
             });
         }
     }
@@ -100,24 +106,28 @@ export class LinePlot {
             pen.to(this.toX(series.x[i]!), y(value));
         }
         update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low, 4, high - low)} to ${short(high, 4, high - low)}${log ? ", logarithmic" : ""}` });
-        const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
+        let lines = `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}`;
+        const texts: { x: number; y: number; anchor: "middle" | "end"; words: string }[] = [];
         const stepX = niceStep(span / 4);
         for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
             const at = this.toX(i * stepX);
-            if (at < this.width - PAD.right - 7 * xWords.length - 8) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX, 4, stepX)));
-            parts.push(svg("path", { class: "ffv-plot-frame", d: `M${at} ${HEIGHT - PAD.bottom}v3` }));
+            if (at < this.width - PAD.right - 7 * xWords.length - 8) texts.push({ x: at, y: HEIGHT - 6, anchor: "middle", words: short(i * stepX, 4, stepX) });
+            lines += `M${at} ${HEIGHT - PAD.bottom}v3`;
         }
         [low, high].forEach((value, i) => {
-            parts.push(svg("text", { x: left - 4, y: y(value) + (value === high ? 8 : 0), "text-anchor": "end" }, limits[i]!));
+            texts.push({ x: left - 4, y: y(value) + (value === high ? 8 : 0), anchor: "end", words: limits[i]! });
         });
-        parts.push(svg("text", { x: this.width - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, xWords));
-        if (log) parts.push(svg("text", { x: left - 4, y: PAD.top + inner / 2 + 4, "text-anchor": "end" }, "log"));
-        for (const mark of marks ?? []) {
-            const at = this.toX(mark);
-            if (at >= left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
+        texts.push({ x: this.width - PAD.right, y: HEIGHT - 6, anchor: "end", words: xWords });
+        if (log) texts.push({ x: left - 4, y: PAD.top + inner / 2 + 4, anchor: "end", words: "log" });
+        const framed = JSON.stringify([lines, texts]);
+        if (framed !== this.framed) {
+            this.framed = framed;
+            const numbers = texts.map(({ x, y, anchor, words }) => svg("text", { x, y, "text-anchor": anchor }, words));
+            this.frame.replaceChildren(svg("path", { class: "ffv-plot-frame", d: lines }), ...numbers);
         }
-        parts.push(svg("path", { class: "ffv-plot-line", d: pen.drawn() }), this.cross);
-        this.svg.replaceChildren(...parts);
+        const seen = (marks ?? []).map(this.toX).filter((at) => at >= left && at <= this.width);
+        update(this.marks, { d: seen.map((at) => `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`).join("") });
+        update(this.curve, { d: pen.drawn() });
         // What is read is the new curve's.
         if (this.readout.textContent) this.read(this.at);
     }
@@ -147,7 +157,7 @@ export class LinePlot {
         const { x, y } = this.series!;
         this.at = Math.min(x.length - 1, Math.max(0, i));
         const at = this.toX(x[this.at]!);
-        this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
+        update(this.cross, { d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` });
         this.readout.textContent = `${short(x[this.at]!, 4, Math.abs(x[x.length - 1]! - x[0]!) / (x.length - 1 || 1))}: ${reading(y[this.at]!, this.range)}`;
     }
 }
