@@ -147,6 +147,13 @@ def test_all_bad_pixels_are_marked(tmp_path: Path) -> None:
     assert found["pattern"]["marks"] == 50 * 90
 
 
+def test_scale_bars_of_narrow_scans_are_for_their_height(tmp_path: Path) -> None:
+    found = looks(tmp_path / "tall.npy", frames(120, 3, 24, 20), "--scan-step", "1.5nm")
+    length, unit = found["scan"]["bar"].split()
+    assert unit == "nm"
+    assert int(length) in (20, 50)
+
+
 def test_what_stays_as_it_was_is_not_set_again(tmp_path: Path) -> None:
     np.save(tmp_path / "scan.npy", frames(9, 14, 24, 20))
     with viewer(tmp_path / "scan.npy") as (link, _):

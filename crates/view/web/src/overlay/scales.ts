@@ -67,9 +67,10 @@ export function radiusSize(axes: Axis[]): { size: number; unit: string } {
 export function scaleBar(view: View, axes: Axis[]): { length: number; words: string } {
     const [y, x] = [axes[axes.length - 2], axes[axes.length - 1]];
     const scale = isCalibrated(x) ? Math.abs(x.scale) : 1;
-    const seen = Math.min(view.width, view.cols * view.k);
-    const long = Math.max(isCalibrated(x) ? 0 : 1, niceStep(((seen * 0.28) / view.k) * scale));
     const same = isCalibrated(y) === isCalibrated(x) && unitOf(y) === unitOf(x) && (!isCalibrated(y) || Math.abs(Math.abs(y.scale) - scale) <= 1e-3 * scale);
+    // Where steps are as long along rows, narrow pictures have a bar for their height: it may be longer than they are wide.
+    const seen = Math.min(view.width, (same ? Math.max(view.cols, view.rows) : view.cols) * view.k);
+    const long = Math.max(isCalibrated(x) ? 0 : 1, niceStep(((seen * 0.28) / view.k) * scale));
     return { length: (long / scale) * view.k, words: `${short(long)} ${unitOf(x)}${y && !same ? ` (${x?.name || "x"})` : ""}` };
 }
 
