@@ -154,6 +154,15 @@ def test_scale_bars_of_narrow_scans_are_for_their_height(tmp_path: Path) -> None
     assert int(length) in (20, 50)
 
 
+@pytest.mark.parametrize(("transform", "n_shapes"), [("none", 1), ("fft", 0)])
+def test_detectors_are_not_drawn_on_transforms(
+    transform: str, n_shapes: int, tmp_path: Path
+) -> None:
+    changes = {"pattern.query.transform": transform}
+    found = looks(tmp_path / "scan.npy", frames(3, 4, 24, 20), changes=changes)
+    assert found["pattern"]["shapes"] == n_shapes
+
+
 def test_what_stays_as_it_was_is_not_set_again(tmp_path: Path) -> None:
     np.save(tmp_path / "scan.npy", frames(9, 14, 24, 20))
     with viewer(tmp_path / "scan.npy") as (link, _):

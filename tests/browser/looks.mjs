@@ -17,6 +17,7 @@ const found = await page.evaluate(() => {
             fields: ["low", "high"].map((name) => of(`[data-field=${name}]`).value),
             cut: ["low", "high"].filter((name) => of(`[data-field=${name}]`).scrollWidth > of(`[data-field=${name}]`).clientWidth),
             bar: of(".ffv-scalebar").textContent,
+            shapes: document.querySelectorAll(`.ffv-pane-${pane} .ffv-shape`).length,
             marks: (of(".ffv-marks").getAttribute("d") ?? "").split("M").length - 1,
             curve: of(".ffv-curve").getAttribute("d"),
             plots: [...document.querySelectorAll(`.ffv-pane-${pane} .ffv-plot`)].map((plot) => [plot.getAttribute("aria-label"), [...plot.querySelectorAll("text")].map((text) => text.textContent)]),

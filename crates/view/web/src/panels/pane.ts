@@ -57,7 +57,8 @@ export class PanePanel {
         const scan = pane === "scan";
         this.stage = new Stage(
             {
-                shapes: () => shapesOn(viewer.state, pane),
+                // They lie on the data, not on their transform.
+                shapes: () => (this.stage.picture?.axes ? [] : shapesOn(viewer.state, pane)),
                 selected: () => viewer.selected[pane],
                 select: (index) => viewer.selectShape(pane, index),
                 change: (index, shape, input) => viewer.changeShape(pane, index, shape, input),

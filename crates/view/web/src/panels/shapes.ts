@@ -52,6 +52,7 @@ export class ShapesPanel {
     private readonly tools = new Map<ShapeKind, HTMLButtonElement>();
     private readonly list = el("ol", { class: "ffv-shape-list" });
     private readonly empty: HTMLElement;
+    private readonly elsewhere: HTMLElement;
     private readonly fields: { index: number; key: string; show: (value: number) => void; convert: Conversion }[] = [];
     private readonly file = el("input", { type: "file", accept: ".npy", hidden: true, "aria-label": "mask file" });
     private calibrated = false;
@@ -99,7 +100,8 @@ export class ShapesPanel {
               })
             : undefined;
         this.empty = el("p", { class: "ffv-note" }, pane === "pattern" ? "No shape: the whole frame counts." : "No region: the whole scan counts.");
-        this.root = el("div", { class: "ffv-shapes-panel" }, bar, el("div", { class: "ffv-tools" }, ...signs, units, this.file), this.empty, this.list);
+        this.elsewhere = el("p", { class: "ffv-note", hidden: true }, `${pane === "pattern" ? "Detectors lie on frames" : "Regions lie on the scan"}, not on the transform, and are not drawn there.`);
+        this.root = el("div", { class: "ffv-shapes-panel" }, bar, el("div", { class: "ffv-tools" }, ...signs, units, this.file), this.empty, this.elsewhere, this.list);
     }
 
     /** Shows what the state says. */
@@ -110,6 +112,7 @@ export class ShapesPanel {
             update(button, { "aria-pressed": String(shapes[chosen]?.shape.kind === kind) });
         }
         update(this.empty, { hidden: shapes.length > 0 });
+        update(this.elsewhere, { hidden: shapes.length === 0 || !this.viewer.panels[this.pane].stage.picture?.axes });
         const key = JSON.stringify([shapes.map(({ shape, sign }) => [shape.kind, sign, fieldsOf(shape).length]), chosen]);
         if (key !== this.built) {
             this.built = key;
