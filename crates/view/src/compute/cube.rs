@@ -148,7 +148,10 @@ impl Cube {
         // Where most cells count alike, it is less work to take the others away from all.
         let alike = |value: f64| means.iter().filter(|mean| **mean == value).count();
         let most = if self.integers { alike(0.0) } else { n.saturating_sub(1) };
-        let base = if alike(1.0) > most { 1.0 } else { 0.0 };
+        // Sums of whole frames are rounded: no digit is lost where all of them fit, or where nothing is taken away.
+        let sure = !self.integers || i128::from(self.largest).saturating_mul(n as i128) < 1 << 53;
+        let n_full = alike(1.0);
+        let base = if n_full > most && (sure || n_full == n) { 1.0 } else { 0.0 };
         let mut of_cells: Vec<[f64; 3]> =
             means.iter().map(|mean| [mean - base, 0.0, 0.0]).collect();
         if moments {
@@ -368,6 +371,26 @@ fn flush(sums: &mut [i64], plus: &mut [u32], minus: &mut [u32]) {
 mod tests {
     use super::*;
     use crate::compute::detector::Weights;
+
+    #[test]
+    fn sums_beyond_what_double_precision_holds_are_rounded_once() {
+        const EDGE: usize = 32;
+        let mut values: Vec<i64> = (0..(EDGE * EDGE) as i64).map(|i| (1 << 45) + 3 * i).collect();
+        values[7] += 5;
+        let total: i64 = values.iter().sum();
+        let binning = Binning::blocks(EDGE, EDGE, [1, 1]).unwrap();
+        let mut cube = Cube::try_new(binning, DType::U64, 1, 1 << 20).unwrap();
+        cube.put(0, 1, &values).unwrap();
+        for without in [None, Some(0), Some(500), Some(EDGE * EDGE - 1)] {
+            let mut weights = vec![1.0; EDGE * EDGE];
+            without.into_iter().for_each(|pixel: usize| weights[pixel] = 0.0);
+            let weights = Weights { rows: EDGE, columns: EDGE, values: weights };
+            let recipe = cube.recipe(&Runs::try_new(weights).unwrap(), false).unwrap();
+            let seen = cube.seen(&recipe, 1, 0..1, &[[total as f64, 0.0, 0.0]]).unwrap();
+            let expected = (total - without.map_or(0, |pixel| values[pixel])) as f64;
+            assert!(!cube.is_exact(&recipe, false) || seen == [expected], "{without:?} {seen:?}");
+        }
+    }
 
     /// Frames of 8 × 8 that are multiples of one, in which brightness ends within blocks; in blocks of 4 × 4.
     fn cube(bright: &[f64], times: &[i64]) -> Cube {
