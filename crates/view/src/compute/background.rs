@@ -29,6 +29,8 @@ const MOMENTS_BYTES: u64 = 24;
 /// unless blocks are this large anyway.
 const QUICK_BYTES: u64 = 128 << 20;
 const USUAL_BLOCK: usize = 8;
+/// Sums of the columns of a block hold no more rows, whatever the dtype.
+const MOST_ROWS: usize = 1 << 15;
 /// Bytes of a pixel that statistics take, on each thread, in each result that waits, and merged.
 const STATISTICS_BYTES: u64 = 32;
 
@@ -134,7 +136,9 @@ fn block_size(
     };
     let moments = moments_bytes(n_positions);
     let edges = std::iter::successors(Some(1usize), |edge| edge.checked_mul(2));
-    let edge = edges.take_while(|&edge| edge < 2 * rows.max(columns)).find(|&edge| {
+    let mut edges =
+        edges.take_while(|&edge| edge < 2 * rows.max(columns) && edge.min(rows) <= MOST_ROWS);
+    let edge = edges.find(|&edge| {
         let (bytes, size) = bytes(edge);
         // Most planes are dark, and take 2 bytes.
         let half = bytes / size * size.min(2) / 2;
@@ -171,8 +175,10 @@ mod tests {
     #[test]
     fn blocks_and_rings_fit_the_budget() {
         for dtype in [DType::U8, DType::U16, DType::I16, DType::U32, DType::F32] {
-            for n_positions in [1, 1000, 65_536, 762_129, 10_000_000] {
-                for [rows, columns] in [[256, 256], [1, 2048], [4096, 4096], [515, 515], [3, 7]] {
+            for n_positions in [1, 1000, 18_000, 65_536, 762_129, 10_000_000] {
+                for [rows, columns] in
+                    [[256, 256], [1, 2048], [4096, 4096], [515, 515], [3, 7], [70_000, 2]]
+                {
                     for budget in [0, 1 << 20, 1 << 28, 4 << 30] {
                         if let Some([by, bx]) =
                             block_size(budget, dtype, n_positions, rows, columns)
@@ -180,6 +186,7 @@ mod tests {
                             let cells = rows.div_ceil(by) * columns.div_ceil(bx);
                             let size = Plane::most_bytes(dtype, by * bx);
                             let bytes = (cells * n_positions * size) as u64;
+                            assert!(by <= MOST_ROWS);
                             assert!(
                                 bytes <= budget / 4 * 3,
                                 "{dtype} {n_positions} {rows} {by} {bx}"
