@@ -82,6 +82,11 @@ fn usage(error: &clap::Error) -> u8 {
 
 /// What is wrong with the call, and what to do.
 fn refusal(error: &clap::Error) -> Error {
+    if error.kind() == ClapKind::InvalidUtf8 {
+        return Error::invalid("an argument is not UTF-8").with_hint(
+            "data, --dark and --gain may have any name; rename what others name, as -o, --roi and --bad-pixels do",
+        );
+    }
     let what = Error::invalid(one_line(&error.to_string()));
     match error.get(ContextKind::InvalidSubcommand) {
         // A file stands where a command, or a reduction, is missing.
@@ -192,6 +197,23 @@ mod tests {
                 "{refused}"
             );
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_have_to_be_utf_8_are_said() {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = std::ffi::OsStr::from_bytes(b"a\xff.npy");
+        fn of(words: &str) -> Vec<&std::ffi::OsStr> {
+            words.split(' ').map(std::ffi::OsStr::new).collect()
+        }
+        for words in ["framefold run sum -o", "framefold info b.npy --bad-pixels"] {
+            let error = Cli::try_parse_from([of(words), vec![odd]].concat()).unwrap_err();
+            let said = refusal(&error).to_string();
+            assert!(said.contains("not UTF-8") && said.contains("rename"), "{said}");
+        }
+        let line = [of("framefold run sum"), vec![odd], of("--dark"), vec![odd]].concat();
+        assert!(Cli::try_parse_from(line).is_ok());
     }
 
     #[test]
