@@ -158,3 +158,26 @@ impl Merger for Merged {
         Some(vec![self.0.clone()])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::detector::Weights;
+
+    #[test]
+    fn sums_of_integers_of_64_bits_are_rounded_once() {
+        // Runs of a pixel are not put together.
+        let weights: Vec<f32> = (0..64).map(|i| [2.0, -1.0, 0.0, -1.0][i % 4]).collect();
+        let runs =
+            Runs::try_new(Weights { rows: 4, columns: 16, values: weights.clone() }).unwrap();
+        assert!(runs.groups.is_none());
+        let frame: Vec<u64> = (0..64).map(|i| u64::MAX - i * i).collect();
+        let terms = frame.iter().zip(&weights).map(|(&pixel, &w)| i128::from(pixel) * w as i128);
+        let expected = terms.sum::<i128>() as f64;
+        let (mut dense, mut sparse) = ([0.0], [0.0]);
+        dense::see(What::Sum, &runs, &frame, &mut [0; 16], &mut dense);
+        let columns: Vec<u32> = (0..64).collect();
+        sparse::see(What::Sum, &runs, (&columns, &frame), &mut sparse).unwrap();
+        assert_eq!([dense, sparse], [[expected]; 2]);
+    }
+}

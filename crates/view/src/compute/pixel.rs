@@ -4,7 +4,7 @@
 //! them, and from there in totals that no frame can exceed. Those of floating-point numbers are in double
 //! precision, in a fixed order that leaves room for vectors.
 
-use framefold::core::{Bool8, Element, F16, FramesView, TileFrames, widen_f16};
+use framefold::core::{Bool8, DType, Element, F16, FramesView, TileFrames, widen_f16};
 use std::ops::{AddAssign, Neg};
 
 /// A real pixel.
@@ -15,6 +15,8 @@ pub(crate) trait Pixel: Element + PartialOrd {
     type Total: Total;
     /// The number of pixels that a block takes.
     const BLOCK: usize;
+    /// Whether they are integers that double precision need not hold.
+    const IS_WIDE: bool = matches!(Self::DTYPE, DType::I64 | DType::U64);
 
     /// The cells of a tile, if they are of this type.
     fn view(frames: TileFrames<'_>) -> Option<FramesView<'_, Self>>;

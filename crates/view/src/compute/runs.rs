@@ -32,6 +32,8 @@ pub(crate) struct Runs {
     pub(crate) columns: usize,
     /// One for each pixel.
     pub(crate) weights: Vec<f32>,
+    /// Whether all weights are integers that are not too large.
+    pub(crate) integral: bool,
     /// All that counts, where all weights are integers, few of them different, and runs are long.
     pub(crate) groups: Option<Vec<Group>>,
     /// The part of each row from the first to the last pixel that counts; rows without any are left out.
@@ -82,7 +84,7 @@ impl Runs {
             }
         }
         let groups = groups.map(|groups| groups.groups);
-        Ok(Runs { rows, columns, weights: values, groups, lines, n_pixels, total })
+        Ok(Runs { rows, columns, weights: values, integral, groups, lines, n_pixels, total })
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn see<T: Pixel>(
     let simd = Simd::best();
     match (what, &runs.groups) {
         (What::Sum, Some(groups)) => seen[0] = run!(simd, whole_sum(groups, frame)),
+        (What::Sum, None) if runs.integral && T::IS_WIDE => seen[0] = wide_sum(runs, frame),
         (What::Sum, None) => seen[0] = run!(simd, weighted_sum(runs, frame)),
         (What::Moments, Some(groups)) => {
             seen.copy_from_slice(&run!(simd, whole_moments(groups, runs.columns, frame, columns)));
@@ -47,6 +48,17 @@ fn weighted_sum<T: Pixel>(runs: &Runs, frame: &[T]) -> f64 {
         total += sum_of(&frame[line.clone()], weights, weighted);
     }
     total
+}
+
+/// The weighted sum where double precision does not hold pixels.
+fn wide_sum<T: Pixel>(runs: &Runs, frame: &[T]) -> f64 {
+    let mut total = T::Total::default();
+    for line in &runs.lines {
+        for (pixel, &weight) in frame[line.clone()].iter().zip(&runs.weights[line.clone()]) {
+            total += T::total(pixel.block()).times(weight as i64);
+        }
+    }
+    total.value()
 }
 
 /// Pixels without weight do not count, whatever they are.

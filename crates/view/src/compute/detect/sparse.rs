@@ -22,7 +22,7 @@ pub(super) fn see<T: Pixel>(
     };
     let entries = || columns.iter().zip(values);
     match what {
-        What::Sum | What::Moments if runs.groups.is_some() => {
+        What::Sum | What::Moments if runs.groups.is_some() || runs.integral && T::IS_WIDE => {
             let mut moments = [T::Total::default(); 3];
             for (&column, &value) in entries() {
                 let weight = weight_of(column)?;
