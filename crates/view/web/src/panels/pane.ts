@@ -201,7 +201,9 @@ export class PanePanel {
     complain(message: string, hint: string): void {
         this.trouble.hidden = message === "";
         this.trouble.replaceChildren(el("strong", {}, message), hint ? el("span", {}, hint) : "");
-        if (message) this.ended();
+        if (!message) return;
+        this.ended();
+        this.showBadge();
     }
 
     destroy(): void {
