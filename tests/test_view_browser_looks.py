@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser_cases import PICTURES, drive, viewer
+from exported_scripts import run
 
 pytestmark = pytest.mark.usefixtures("one_browser")
 
@@ -161,6 +162,15 @@ def test_detectors_are_not_drawn_on_transforms(
     changes = {"pattern.query.transform": transform}
     found = looks(tmp_path / "scan.npy", frames(3, 4, 24, 20), changes=changes)
     assert found["pattern"]["shapes"] == n_shapes
+
+
+def test_scripts_of_pictures_without_a_number(tmp_path: Path) -> None:
+    data = np.full((3, 4, 24, 20), np.nan, np.float32)
+    found = looks(tmp_path / "nan.npy", data, changes={}, export="script")
+    assert "LogNorm" in found["file"]
+    (tmp_path / "run").mkdir()
+    run(found["file"], tmp_path / "run")
+    assert np.isnan(np.load(tmp_path / "run" / "nan-pattern.npy")).all()
 
 
 def test_what_stays_as_it_was_is_not_set_again(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ export function percentile(ordered: Float64Array, percent: number): number {
 /** Limits that the percentiles `from` and `to` give; of a scale that has no 0, above 0. */
 export function autoLimits(values: Plane, scale: Scale, from: number, to: number, about0: boolean): [number, number] {
     const all = statistics(values);
-    if (all.n === 0) return [0, 1];
+    if (all.n === 0) return usable(0, 1, scale, all);
     const ordered = from > 0 || to < 100 ? sorted(values) : undefined;
     let low = ordered && from > 0 ? percentile(ordered, from) : all.min;
     let high = ordered && to < 100 ? percentile(ordered, to) : all.max;
