@@ -8,7 +8,7 @@
 //! | 36 | 512 bytes | description, UTF-16 |
 //! | 548, 552 | u32 | width, height |
 //! | 556, 560 | u32 | bits of a pixel as stored, and those of them that are used |
-//! | 564 | u32 | bytes of the pixels of a frame |
+//! | 564 | u32 | bytes of the pixels of a frame, or 0 |
 //! | 568 | u32 | 100: one value for each pixel |
 //! | 572 | u32 | number of frames |
 //! | 580 | u32 | bytes from one frame to the next |
@@ -99,7 +99,7 @@ struct Movie {
 impl Movie {
     fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
         let storage = Storage::open(path, options.backend)?;
-        let header = Header::read(&storage)?;
+        let header = Header::read(&storage).map_err(|error| storage.locate(error))?;
         let count = FrameCount::try_new(
             storage.len(),
             header.first_pixel,
@@ -107,7 +107,9 @@ impl Movie {
             header.frame_bytes(),
         )?;
         let mut warnings = Vec::new();
-        let (n_frames, n_lost) = header.n_frames(&storage, count, &mut warnings)?;
+        let (n_frames, n_lost) = header
+            .n_frames(&storage, count, &mut warnings)
+            .map_err(|error| storage.locate(error))?;
         Ok(Movie { path: path.into(), storage, header, n_frames, n_lost, warnings })
     }
 }
@@ -240,6 +242,17 @@ impl Header {
             metadata: metadata(&fields),
             details: vec![("file version".to_owned(), version.to_string())],
         };
+        let image_bytes = u64::from(number(564)?);
+        if image_bytes != 0 && image_bytes != header.frame_bytes() {
+            return Err(bad(
+                564,
+                format!(
+                    "the header says that a frame has {image_bytes} bytes of pixels, but \
+                     {height} x {width} pixels of {depth} bits take {}",
+                    header.frame_bytes()
+                ),
+            ));
+        }
         if header.stride < header.frame_bytes() {
             return Err(bad(
                 580,

@@ -7,11 +7,14 @@
 //! subtracted. Where a file is cut in the middle of a frame, those that the header counts are lost, but
 //! none after a slot that was never written. A file whose first frame has no time stamp has none at all, and its frames of zeros are
 //! frames.
+//!
+//! Both are held against each other, and against the next time stamps: a header whose bytes from one frame
+//! to the next are wrong would make each frame begin further from where it does.
 
 use super::Header;
 use crate::access::Storage;
 use crate::headers::geometry::FrameCount;
-use framefold_core::Result;
+use framefold_core::{Error, Result};
 
 /// So many bytes are looked at at once.
 const PIECE: usize = 1 << 16;
@@ -21,7 +24,7 @@ impl Header {
     /// lost after them, if that is known.
     ///
     /// # Errors
-    /// `Io`.
+    /// `BadFile` if frames are not where the header says; `Io`.
     pub(super) fn n_frames(
         &self,
         storage: &Storage,
@@ -40,13 +43,21 @@ impl Header {
                 .push(format!("the header counts {counted} frames, but only {there} are there"));
         }
         if kept == there {
-            warnings.extend(count.warning(self.stride));
+            let lacks = self.offset(kept).saturating_sub(storage.len());
+            warnings.extend(count.warning(self.stride).or((lacks > 0).then(|| {
+                format!(
+                    "the file ends {lacks} bytes before its last frame does, of which it has all \
+                     pixels: it was cut, or frames are not {} bytes apart as the header says",
+                    self.stride
+                )
+            })));
         }
         let mut n_frames = kept;
         if self.time(storage, 0)?.is_some() {
             while n_frames > 1 && self.never_written(storage, n_frames - 1)? {
                 n_frames -= 1;
             }
+            self.check_stride(storage, n_frames)?;
         }
         if n_frames < kept {
             warnings.push(format!(
@@ -57,6 +68,28 @@ impl Header {
             return Ok((n_frames, Some(0)));
         }
         Ok((n_frames, count.lost_by_a_cut(counted)))
+    }
+
+    /// Where frames have time stamps, the second and the third one have one, too, unless the file ends
+    /// before, or they were never written. One byte off, something else can look like a time: not two.
+    fn check_stride(&self, storage: &Storage, n_frames: u64) -> Result<()> {
+        for frame in 1..n_frames.min(3) {
+            let is_there = self.offset(frame + 1) <= storage.len();
+            if !is_there
+                || self.time(storage, frame)?.is_some()
+                || self.never_written(storage, frame)?
+            {
+                continue;
+            }
+            let message = format!(
+                "the first frame has a time stamp and frame {frame} after it none: frames are not {} \
+                 bytes apart, as the header says",
+                self.stride
+            );
+            let hint = "the header is damaged; copy the file again";
+            return Err(Error::bad_file(message).with_offset(580).with_hint(hint));
+        }
+        Ok(())
     }
 
     /// Whether all bytes of a frame and of what follows its pixels are zero. The time stamp is

@@ -89,6 +89,10 @@ fn what_is_not_read_is_named() {
         (568, 101, ErrorKind::Unsupported, "the image format is 101"),
         (556, 12, ErrorKind::BadFile, "pixels have 12 bits"),
         (548, 0, ErrorKind::BadFile, "the width is 0"),
+        (548, 6, ErrorKind::BadFile, "60 bytes of pixels, but 6 x 6 pixels of 16 bits take 72"),
+        (552, 7, ErrorKind::BadFile, "60 bytes of pixels, but 7 x 5 pixels of 16 bits take 70"),
+        (556, 8, ErrorKind::BadFile, "60 bytes of pixels, but 6 x 5 pixels of 8 bits take 30"),
+        (564, 30, ErrorKind::BadFile, "30 bytes of pixels, but 6 x 5 pixels of 16 bits take 60"),
         (580, 59, ErrorKind::BadFile, "frames are 59 bytes apart"),
     ] {
         let mut changed = whole.clone();
@@ -97,6 +101,10 @@ fn what_is_not_read_is_named() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(words), "{error}");
     }
+    // Without the number of bytes, there is nothing to compare.
+    let mut without = whole.clone();
+    without[564] = 0;
+    assert!(plain("seq", &write(dir.path(), "a.seq", &without)).unwrap().warnings().is_empty());
     let mut other = whole;
     other[4] = b'M';
     let error = detect(write(dir.path(), "a.seq", &other)).unwrap_err();
@@ -213,8 +221,6 @@ fn frames_know_when_they_were_recorded() {
     assert_eq!(open(5, 0, &[]).0, None);
     assert_eq!(open(5, 8, &[]).0, None);
     assert_eq!(open(5, 8, &[(1_435_776_075, 1000, 0)]).0, None);
-    let (found, details) = open(5, 8, &times[..1]);
-    assert!(found.is_some() && !details.contains("last frame"), "{details}");
 }
 
 /// Slots that a recording allocated and never wrote are no frames: from a frame of zeros the dark
@@ -262,7 +268,7 @@ fn frames_are_those_of_the_header_and_slots_never_written_are_none() {
         (8, 3, 5, 0, 5, "never written"),
         // Without time stamps, or where one was cut off, this cannot be known.
         (8, 0, 3, 0, 8, ""),
-        (8, 3, 3, 12, 8, ""),
+        (8, 3, 3, 12, 8, "the file ends 12 bytes before its last frame does"),
         (8, 3, 3, 13, 3, "59 bytes after the last of 7 whole frames"),
     ] {
         let (n_frames, warnings) = open(counted, stamped, written, cut);
@@ -270,6 +276,45 @@ fn frames_are_those_of_the_header_and_slots_never_written_are_none() {
         assert_eq!(n_frames, expected, "{case}");
         assert!(warnings.contains(words) && (words.is_empty() == warnings.is_empty()), "{case}");
     }
+}
+
+/// Each frame would begin further from where it does.
+#[test]
+fn the_bytes_from_frame_to_frame_are_those_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let frames = frames(DType::U16, 4, &[6, 5]);
+    let open = |stamped: usize, stride: u32| {
+        let mut whole = bytes(&frames, 5, 40);
+        for slot in 0..stamped {
+            let tail = 8192 + slot * 100 + 60;
+            whole[tail..tail + 40].fill(0);
+            whole[tail..tail + 4].copy_from_slice(&1_435_776_075u32.to_le_bytes());
+        }
+        whole[580..584].copy_from_slice(&stride.to_le_bytes());
+        plain("seq", &write(dir.path(), "scan.seq", &whole))
+    };
+    for (stamped, last) in [(4, true), (3, false), (0, false)] {
+        let dataset = open(stamped, 100).unwrap();
+        assert!(dataset.warnings().is_empty());
+        let info = dataset.source().info();
+        assert_eq!(info.metadata.get(Quantity::RecordedAt).is_some(), stamped > 0);
+        assert_eq!(info.details.iter().any(|(name, _)| name.starts_with("last frame")), last);
+    }
+    for stride in [96, 98, 99, 101, 102, 104, 110] {
+        let error = open(4, stride).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadFile, "{error}");
+        let words = format!("after it none: frames are not {stride} bytes apart");
+        assert!(error.message().contains(&words), "{error}");
+        assert!(error.path().is_some_and(|path| path.ends_with("scan.seq")));
+        // Without time stamps, the length of the file says that something is wrong.
+        assert!(!open(0, stride).unwrap().warnings().is_empty(), "{stride}");
+    }
+    // There is no room for time stamps, or every second one is taken.
+    for stride in [60, 200] {
+        assert!(!open(4, stride).unwrap().warnings().is_empty());
+    }
+    let warning = open(0, 104).unwrap().warnings().join("; ");
+    assert!(warning.contains("ends 16 bytes before its last frame does"), "{warning}");
 }
 
 /// Whole frames as a movie in two halves, `p` frames of each in an image: the upper half upside
