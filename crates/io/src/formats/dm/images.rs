@@ -146,7 +146,7 @@ fn read(tags: &Tags, group: Group<'_>, index: usize) -> Result<Image> {
     let pixel_bytes = u64::try_from(dtype.size()).unwrap_or(u64::MAX);
     let len_bytes = framefold_core::checked_product(&shape)
         .and_then(|pixels| pixels.checked_mul(pixel_bytes))
-        .filter(|&len| len <= data.len_bytes)
+        .filter(|&len| len == data.len_bytes)
         .ok_or_else(|| located(too_short(index, &shape, dtype, data)))?;
     let tags_of = |name: &'static str| ["ImageTags", "Meta Data", name];
     let format = group.text(&tags_of("Format")).unwrap_or_default();

@@ -115,6 +115,10 @@ fn images_that_lie_are_refused() {
     };
     let image = |lengths: &[usize]| Image::new(DType::U16.into(), lengths, &[1; 24]);
     refused(image(&[3, 5]), ErrorKind::BadFile, "[5, 3]");
+    // Fewer pixels than there are, and such of fewer bytes.
+    refused(image(&[3, 3]), ErrorKind::BadFile, "[3, 3] in uint16, but its data are 12 elements");
+    let bytes = Image { code: Some(6), ..image(&[3, 4]) };
+    refused(bytes, ErrorKind::BadFile, "[4, 3] in uint8, but its data are 12 elements in 24 bytes");
     refused(image(&[3, 0]), ErrorKind::BadFile, "length");
     refused(image(&[]), ErrorKind::BadFile, "0 axes");
     refused(image(&[1; 9]), ErrorKind::BadFile, "9 axes");
