@@ -311,6 +311,26 @@ def test_axes_of_hyperspy_begin_where_it_says(ctx, tmp_path):
         assert shown(ctx.open(path))[-1] == shown_x
 
 
+@odd("contradict each other")
+@pytest.mark.parametrize("rows", [None, 4])
+@pytest.mark.parametrize(("tag", "value"), [(256, 17), (256, 9), (257, 3), (258, 8), (258, 1)])
+def test_tags_that_contradict_the_length_of_strips_are_said(ctx, tmp_path, tag, value, rows):
+    """The pixels are not compressed, so that their number is known twice."""
+    path = tmp_path / "a.tif"
+    data = pixels((3, 12, 18), "uint16")
+    how = {"rowsperstrip": rows, "metadata": None, "contiguous": False}
+    with tifffile.TiffWriter(path) as file:
+        for page in data:
+            file.write(page, photometric="minisblack", **how)
+    assert_reads(ctx, path, data)
+    with tifffile.TiffFile(path, mode="r+") as file:
+        for page in file.pages:
+            page.tags[tag].overwrite(value)
+    (warning,) = ctx.open(path).warnings
+    size = 2 * 18 * (rows or 12)
+    assert f"'a.tif': the first strip or tile has {size} bytes, but" in warning
+
+
 @POSITIONS_WITHOUT_DATA
 def test_one_directory_for_all_frames(ctx, tmp_path):
     data = pixels((3, 4, 14, 17), "uint16")

@@ -243,6 +243,11 @@ impl Pipeline {
         })
     }
 
+    /// How many bytes `decoded` ones are when stored, if that does not depend on them.
+    pub(crate) fn stored_len(&self, decoded: usize) -> Option<usize> {
+        self.0.iter().try_fold(decoded, |size, filter| filter.size_after(size))
+    }
+
     /// The filters that were applied, each with the size of what it was applied to.
     fn sizes(&self, mask: u32, decoded: usize) -> Result<Vec<(&Filter, Size)>> {
         let exactly = |most| Size { most, exact: true };

@@ -170,6 +170,7 @@ impl Stack {
             self.warnings.extend(others);
         }
         let mut odd: Option<(u64, Error)> = None;
+        let mut doubt = None;
         let mut numbers = 0u64;
         let mut description = None;
         // How many bytes there are from the first frame to what is no pixel.
@@ -216,6 +217,9 @@ impl Stack {
                 return Err(error);
             }
             description.get_or_insert_with(|| Description::read(directory));
+            if self.n_frames == first_frame {
+                doubt = place.doubt(&storage, directory.flavour(), &layout);
+            }
             let frame = self.n_frames;
             self.n_frames = self.n_frames.checked_add(1).ok_or_else(too_many)?;
             if file == 0 {
@@ -251,7 +255,7 @@ impl Stack {
             ));
         }
         self.cut = self.cut.or(cut.is_some().then_some(file));
-        self.warnings.extend(cut.map(|cut| format!("'{name}': {cut}")));
+        self.warnings.extend(doubt.into_iter().chain(cut).map(|why| format!("'{name}': {why}")));
         if self.n_frames == first_frame {
             return Err(storage.locate(Error::bad_file("there is no page of full size")));
         }

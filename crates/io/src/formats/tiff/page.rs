@@ -257,6 +257,12 @@ impl Layout {
         row.saturating_mul(u64::try_from(last).unwrap_or(u64::MAX))
     }
 
+    /// Bytes of a strip or tile in the file, if that does not depend on its pixels.
+    fn stored_bytes(&self, chunk: u64) -> Option<u64> {
+        let decoded = usize::try_from(self.chunk_bytes(chunk)).ok()?;
+        u64::try_from(self.pipeline.stored_len(decoded)?).ok()
+    }
+
     /// The bytes of a chunk that begins at `start` and is said to have `len` bytes.
     ///
     /// # Errors
@@ -321,6 +327,24 @@ impl Place {
             }
         };
         layout.check(storage, i, start, len)
+    }
+
+    /// A word about pixels that are not compressed and still take another number of bytes than the page
+    /// says. Last strips are filled up by some programs, so the first one counts; 0 says nothing.
+    pub(super) fn doubt(
+        self,
+        storage: &Storage,
+        flavour: Flavour,
+        layout: &Layout,
+    ) -> Option<String> {
+        let Place::Chunks(_, Some(lens)) = self else { return None };
+        let said = lens.get(storage, flavour, 0).ok().filter(|&len| len > 0)?;
+        let needed = layout.stored_bytes(0).filter(|&needed| needed != said)?;
+        let (shape, dtype) = (&layout.chunk, layout.stored.dtype);
+        Some(format!(
+            "the first strip or tile has {said} bytes, but {shape:?} pixels in {dtype} take {needed}: \
+             the tags of the page contradict each other, and its pixels may be wrong"
+        ))
     }
 
     /// The place of a page as one run of bytes, if it is one.
