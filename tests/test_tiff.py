@@ -311,6 +311,16 @@ def test_axes_of_hyperspy_begin_where_it_says(ctx, tmp_path):
         assert shown(ctx.open(path))[-1] == shown_x
 
 
+def test_the_axis_of_a_stack_of_hyperspy_begins_where_it_says(ctx, tmp_path):
+    path = tmp_path / "a.tif"
+    tags = [(65005, "s", 0, "nm", True)]
+    tags += [(tag, "d", 1, number, True) for tag, number in [(65008, 7.0), (65011, 2.0)]]
+    tags += [(tag, "d", 1, 0.5, True) for tag in (65009, 65010)]
+    for software, begin in [("hyperspy", " × 2 nm, from 7 nm"), ("dm", "")]:
+        write(path, pixels((3, 4, 5), "uint8"), software=software, metadata=None, extratags=tags)
+        assert shown(ctx.open(path))[0].partition(": 3")[2] == begin
+
+
 @odd("contradict each other")
 @pytest.mark.parametrize("rows", [None, 4])
 @pytest.mark.parametrize(("tag", "value"), [(256, 17), (256, 9), (257, 3), (258, 8), (258, 1)])

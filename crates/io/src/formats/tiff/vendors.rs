@@ -7,6 +7,7 @@
 //! | JEOL (SightX) | 270 | XML, `TemReporter`, where the maker (271) is `JEOL Ltd.`; pixels per inch or cm of the detector (282) |
 //! | Gatan, HyperSpy | 65003, 65004; 65009, 65010 | units and steps of x and y |
 //! | HyperSpy | 65006, 65007 | where x and y begin, in these units, where the software (305) is `hyperspy` |
+//! | HyperSpy | 65005, 65008, 65011 | unit, start and step of the axis of a stack |
 //! | TVIPS (EM-MENU) | 37706 | a structure: see `tvips` |
 //! | Olympus (SIS) | 33560 | a structure, and blocks elsewhere: see `olympus` |
 //! | Hamamatsu (HPD-TA) | 270 | sections of values, and tables elsewhere: see `hamamatsu` |
@@ -31,6 +32,8 @@ const ZEISS: u16 = 34118;
 const GATAN_UNITS: [u16; 2] = [65003, 65004];
 const GATAN_STEPS: [u16; 2] = [65009, 65010];
 const HYPERSPY_STARTS: [u16; 2] = [65006, 65007];
+/// Unit, start and step.
+const HYPERSPY_STACK: (u16, u16, u16) = (65005, 65008, 65011);
 /// Longer texts are of another kind.
 const LONGEST: usize = 1 << 20;
 
@@ -91,7 +94,13 @@ pub(super) fn add(
     let known = steps.into_iter().zip(starts).zip(units);
     let mut axes: Vec<Option<Calibration>> = known.map(axis).collect();
     axes.reverse();
-    add_steps(facts, &[], &axes);
+    let (unit, start, step) = HYPERSPY_STACK;
+    let stack = directory.float(step).filter(|_| is_hyperspy).map(|step| Calibration {
+        step,
+        offset: directory.float(start),
+        unit: text(unit).unwrap_or_default(),
+    });
+    add_steps(facts, &Vec::from_iter(stack.map(Some)), &axes);
     Some("DigitalMicrograph")
 }
 
