@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import tifffile
@@ -62,6 +64,38 @@ def test_planes_without_a_page_each_are_one_axis(ctx, tmp_path):
         assert len(dataset.warnings) == 1
         assert words in dataset.warnings[0]
         assert "in the order of the file" in dataset.warnings[0]
+
+
+@odd("images in 2 files")
+def test_one_image_of_several_files_says_that_there_are_others(ctx, tmp_path):
+    planes = pixels((2, 4, 5), "uint16")
+    image = (
+        '<Image><Pixels DimensionOrder="XYZTC" Type="uint16" SizeX="5" SizeY="4" SizeZ="1"'
+        ' SizeC="1" SizeT="1"><TiffData IFD="0">'
+        '<UUID FileName="{0}.ome.tif">urn:uuid:{0}</UUID></TiffData>'
+        "</Pixels></Image>"
+    )
+    for number, plane in enumerate(planes):
+        text = f'<OME UUID="urn:uuid:{number}">{image.format(0)}{image.format(1)}</OME>'
+        tifffile.imwrite(tmp_path / f"{number}.ome.tif", plane, description=text, metadata=None)
+    (warning,) = ctx.open(tmp_path / "1.ome.tif").warnings
+    assert "it describes 2 images in 2 files, of which this is one" in warning
+    dataset = ctx.open(tmp_path / "*.ome.tif")
+    assert np.array_equal(frames_of(ctx, dataset), planes)
+    assert dataset.warnings == []
+
+
+def test_planes_without_a_file_are_in_this_one(ctx, tmp_path):
+    (page,) = pixels((1, 4, 5), "uint16")
+    own = '<TiffData IFD="0"><UUID FileName="a.ome.tif">urn:uuid:1</UUID></TiffData>'
+    text = OME.format(f'{own}<TiffData IFD="1" FirstZ="1"/>')
+    path = tmp_path / "a.ome.tif"
+    for uuid, n_warnings in [("1", 0), ("2", 1)]:
+        named = text.replace("<OME>", f'<OME UUID="urn:uuid:{uuid}">')
+        tifffile.imwrite(path, page, description=named, metadata=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert len(ctx.open(path).warnings) == n_warnings
 
 
 @odd("its planes are in 6 files")

@@ -154,10 +154,11 @@ impl Description {
         let Ok(root) = Element::parse(text.as_bytes()) else { return };
         let images: Vec<&Element> =
             root.children.iter().filter(|child| child.name.ends_with("Image")).collect();
-        let pixels = |image: &&Element| {
-            image.children.iter().find(|child| child.name.ends_with("Pixels")).cloned()
-        };
-        let Some(pixels) = images.first().and_then(pixels) else { return };
+        let all: Vec<&Element> = images
+            .iter()
+            .filter_map(|image| image.children.iter().find(|child| child.name.ends_with("Pixels")))
+            .collect();
+        let Some(&pixels) = all.first() else { return };
         self.kind = Some("OME");
         self.metadata
             .text(Quantity::Title, images.first().and_then(|image| image.attribute("Name")));
@@ -189,7 +190,7 @@ impl Description {
             };
             Some(PlaneAxis { letter, n: n.max(1), name, step })
         });
-        self.planes = Some(Planes::read(&pixels, images.len(), axes.collect()));
+        self.planes = Some(Planes::read(root.attribute("UUID"), &all, axes.collect()));
     }
 
     /// Says which axis of frames holds their colours. Where it is the last one, the steps of rows and

@@ -6,7 +6,7 @@
 //! | `FirstZ`, `FirstC`, `FirstT` | where on the axes that plane is | 0 |
 //! | `PlaneCount` | how many planes follow, on one page after the other, in `DimensionOrder` | 1 with `IFD`, else all |
 //!
-//! `UUID` in a block names the file that holds it.
+//! `UUID` in a block names the file that holds it: this one without it, or where it is that of `OME`.
 
 use crate::headers::calibration::Calibration;
 use crate::headers::xml::Element;
@@ -20,7 +20,7 @@ pub(super) struct Planes {
     pub(super) axes: Vec<PlaneAxis>,
     /// Or what is wrong with them.
     blocks: Result<Vec<Block>, String>,
-    /// In how many files they are, as far as that is said.
+    /// In how many files the planes of all images are, as far as that is said.
     pub(super) n_files: usize,
 }
 
@@ -43,24 +43,33 @@ struct Block {
 }
 
 impl Planes {
-    /// What `Pixels`, one of so many, says.
-    pub(super) fn read(pixels: &Element, n_images: usize, axes: Vec<PlaneAxis>) -> Self {
-        let blocks: Vec<&Element> =
-            pixels.children.iter().filter(|child| child.name.ends_with("TiffData")).collect();
-        let files: HashSet<Option<&str>> = blocks
+    /// What the elements `Pixels` of all images in a file of such a `UUID` say. Axes are those of the first.
+    pub(super) fn read(uuid: Option<&str>, images: &[&Element], axes: Vec<PlaneAxis>) -> Self {
+        let mut blocks_of: Vec<Vec<&Element>> = Vec::new();
+        for pixels in images {
+            let blocks = pixels.children.iter().filter(|child| child.name.ends_with("TiffData"));
+            blocks_of.push(blocks.collect());
+        }
+        let files: HashSet<Option<&str>> = blocks_of
             .iter()
+            .flatten()
             .map(|block| block.children.iter().find(|child| child.name.ends_with("UUID")))
-            .map(|uuid| uuid.map(|uuid| uuid.attribute("FileName").unwrap_or(uuid.text())))
+            .map(|named| named.filter(|named| uuid.is_none_or(|own| own != named.text().trim())))
+            .map(|named| named.map(|named| named.attribute("FileName").unwrap_or(named.text())))
             .collect();
         let n_files = files.len();
-        let blocks = match (n_images, n_files) {
+        let blocks = match (blocks_of.as_slice(), n_files) {
             // All planes in order.
-            (1, 0) => Ok(vec![Block { page: 0, plane: 0, count: None }]),
-            (1, 1) => blocks.into_iter().map(|block| Block::read(block, &axes)).collect(),
-            (1, n) => Err(format!(
+            ([_], 0) => Ok(vec![Block { page: 0, plane: 0, count: None }]),
+            ([blocks], 1) => blocks.iter().map(|block| Block::read(block, &axes)).collect(),
+            ([_], n) => Err(format!(
                 "its planes are in {n} files, of which this is one; to have all, name them by a pattern"
             )),
-            (n, _) => Err(format!("it describes {n} images")),
+            (_, n @ 2..) => Err(format!(
+                "it describes {} images in {n} files, of which this is one",
+                images.len()
+            )),
+            (_, _) => Err(format!("it describes {} images", images.len())),
         };
         Planes { axes, blocks, n_files }
     }
@@ -125,11 +134,18 @@ impl Block {
 mod tests {
     use super::*;
 
-    fn places(blocks: &str, pages: &[u64]) -> Result<Vec<u64>, String> {
-        let pixels = Element::parse(format!("<Pixels>{blocks}</Pixels>").as_bytes()).unwrap();
+    fn planes(uuid: Option<&str>, images: &[&str]) -> Planes {
+        let pixels = |blocks: &&str| {
+            Element::parse(format!("<Pixels>{blocks}</Pixels>").as_bytes()).unwrap()
+        };
+        let images: Vec<Element> = images.iter().map(pixels).collect();
         let axes = [('T', 2), ('Z', 3)];
         let axes = axes.map(|(letter, n)| PlaneAxis { letter, n, name: "", step: None });
-        Planes::read(&pixels, 1, axes.to_vec()).places(pages)
+        Planes::read(uuid, &Vec::from_iter(&images), axes.to_vec())
+    }
+
+    fn places(blocks: &str, pages: &[u64]) -> Result<Vec<u64>, String> {
+        planes(None, &[blocks]).places(pages)
     }
 
     #[test]
@@ -148,6 +164,28 @@ mod tests {
         assert_eq!(places(later, &[1, 2, 3, 4, 5, 6]).unwrap(), pages);
         let own = "<TiffData IFD='0' PlaneCount='6'><UUID>a</UUID></TiffData>";
         assert_eq!(places(own, &pages).unwrap(), pages);
+    }
+
+    #[test]
+    fn files_are_counted_over_all_images() {
+        let of = |file: &str| format!("<TiffData IFD='0'><UUID>{file}</UUID></TiffData>");
+        let (a, b) = (of("a"), of(" b"));
+        let both = format!("{a}<TiffData IFD='1'/>");
+        for (uuid, images, n) in [
+            (None, vec![""], 0),
+            (None, vec![&*both], 2),
+            // Without a name, it is this file.
+            (Some("a"), vec![&*both], 1),
+            (Some("b"), vec![&*both], 2),
+            (None, vec![&*a, &*a], 1),
+            (Some("b"), vec![&*a, &*b], 2),
+        ] {
+            let found = planes(uuid, &images);
+            assert_eq!(found.n_files, n, "{uuid:?} {images:?}");
+            let error = found.places(&[0]).unwrap_err();
+            let words = format!("{} images in {n} files, of which this is one", images.len());
+            assert_eq!(error.contains(&words), images.len() > 1 && n > 1, "{error}");
+        }
     }
 
     #[test]
