@@ -95,6 +95,8 @@ def filters():
         "bitshuffle, blocks": hdf5plugin.Bitshuffle(nelems=64, cname="lz4"),
         "lz4": hdf5plugin.LZ4(),
         "lz4, blocks": hdf5plugin.LZ4(nbytes=512),
+        "bzip2": hdf5plugin.BZip2(),
+        "bzip2, shuffle": {"shuffle": True, **hdf5plugin.BZip2(blocksize=1)},
         "zstd": hdf5plugin.Zstd(),
         "zstd, shuffle": {"shuffle": True, **hdf5plugin.Zstd()},
     }
@@ -119,7 +121,7 @@ def test_third_party_filters_are_there():
     """Without them, the tests below would leave out what detectors write most."""
     pytest.importorskip("hdf5plugin", reason="hdf5plugin brings bitshuffle, LZ4, Zstandard, Blosc")
     names = set(FILTERS)
-    assert {"bitshuffle, lz4", "lz4", "zstd", "blosc blosclz 1", "blosc zstd 2"} <= names
+    assert {"bitshuffle, lz4", "lz4", "zstd", "bzip2", "blosc blosclz 1", "blosc zstd 2"} <= names
     for name in names:
         assert FILTERS[name] or name == "none"
 

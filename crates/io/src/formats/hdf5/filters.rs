@@ -22,6 +22,7 @@ fn filter(description: &FilterDescription, size: usize) -> Result<Filter> {
         1 => Filter::Deflate,
         2 => Filter::Shuffle { size: value(0).filter(|&size| size > 0).unwrap_or(size) },
         3 => Filter::Fletcher32,
+        307 => Filter::Bzip2,
         4..=6 => Filter::Library(description.clone(), size),
         32000 => Filter::Lzf,
         32001 => Filter::Blosc,
