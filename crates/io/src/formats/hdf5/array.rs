@@ -1,6 +1,6 @@
 //! One data set: where its pixels lie in the file.
 
-use super::chunk_table::ChunkTable;
+use super::chunk_table::{ChunkTable, Grid};
 use super::failures::{DAMAGED, translate};
 use super::filters::pipeline;
 use super::index::Index;
@@ -60,7 +60,10 @@ impl Array {
         let shape = match &members {
             Some(set) => lens(&set.shape)
                 .ok_or_else(|| Error::bad_file(format!("{:?} is no shape", set.shape)))?,
-            None => shape_of(dataset)?,
+            None => {
+                check_room(dataset)?;
+                shape_of(dataset)?
+            }
         };
         let size = dtype.dtype.size();
         let mut fill = vec![0; size];
@@ -132,7 +135,14 @@ impl Array {
                 let chunk = chunk_shape(&dims, &shape)?;
                 let index = Index { file: &owner.file, dataset, address, dims: &dims, size };
                 let entries = index.entries(chunk_indexing.as_ref())?;
-                let mut store = ChunkTable::try_new(&entries, &shape, &chunk, size, &owner)?;
+                let grid = Grid {
+                    shape: &shape,
+                    room: dataset.max_dims(),
+                    chunk: &chunk,
+                    size,
+                    is_filtered: !filters.is_empty(),
+                };
+                let mut store = ChunkTable::try_new(&entries, &grid, &owner)?;
                 let pipeline = pipeline(&filters, size)?;
                 if note.plain_edges {
                     store.leave_edges(&shape, &chunk);
@@ -142,6 +152,24 @@ impl Array {
         };
         Ok(Array { shape, dtype, fill, pixels, owner, address })
     }
+}
+
+/// An array is no larger than it may get, and one that is not in chunks can never change.
+///
+/// # Errors
+/// `BadFile` if it is not so.
+fn check_room(dataset: &Dataset) -> Result<()> {
+    let Some(room) = dataset.max_dims() else { return Ok(()) };
+    let (shape, can_grow) = (dataset.shape(), dataset.chunks().is_some());
+    let fits = |(len, most): (&u64, &u64)| len == most || can_grow && len < most;
+    if shape.len() == room.len() && shape.iter().zip(room).all(fits) {
+        return Ok(());
+    }
+    Err(Error::bad_file(format!(
+        "'{}' has the shape {shape:?}, and the largest that it may get is {room:?}",
+        dataset.name()
+    ))
+    .with_hint(DAMAGED))
 }
 
 /// The shape of a data set.

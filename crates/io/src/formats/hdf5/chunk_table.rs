@@ -22,17 +22,32 @@ struct Chunk {
     mask: u32,
 }
 
+/// What a data set says of its chunks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid<'a> {
+    pub(super) shape: &'a [usize],
+    /// The largest shape that the array may get, if it is said.
+    pub(super) room: Option<&'a [u64]>,
+    pub(super) chunk: &'a [usize],
+    /// Bytes of an element.
+    pub(super) size: usize,
+    /// Whether chunks went through filters.
+    pub(super) is_filtered: bool,
+}
+
 impl ChunkTable {
     /// # Errors
-    /// `BadFile` if a chunk is not on the grid, or not in the file.
-    pub(super) fn try_new(
-        entries: &[ChunkEntry],
-        shape: &[usize],
-        chunk: &[usize],
-        size: usize,
-        owner: &Opened,
-    ) -> Result<Self> {
+    /// `BadFile` if a chunk is not on the grid, or not in the file; if two are at the same place; and if
+    /// one has another length than its pixels, where those went through no filter.
+    pub(super) fn try_new(entries: &[ChunkEntry], grid: &Grid<'_>, owner: &Opened) -> Result<Self> {
+        let Grid { shape, room, chunk, size, is_filtered } = *grid;
         let whole = checked_product(chunk).and_then(|n| n.checked_mul(u64::try_from(size).ok()?));
+        let damaged = |entry: &ChunkEntry, what: &str| {
+            // Some lists count the bytes of an element as an axis.
+            let at = entry.offsets.get(..shape.len()).unwrap_or(&entry.offsets);
+            let message = format!("the list of chunks has one at {at:?} {what}");
+            Error::bad_file(message).with_hint(DAMAGED)
+        };
         let mut places = HashMap::new();
         places.try_reserve(entries.len()).map_err(|_| {
             Error::limit(format!("there is no memory for a table of {} chunks", entries.len()))
@@ -48,6 +63,11 @@ impl ChunkTable {
                             "a chunk at {at:?} is not on the grid of {chunk:?}"
                         ))
                     })?;
+                if room
+                    .is_some_and(|room| room.get(axis).is_some_and(|&most| offset as u64 >= most))
+                {
+                    return Err(damaged(entry, "behind the largest shape of the array"));
+                }
                 if offset >= len {
                     // Left over from when the array was larger.
                     continue 'entries;
@@ -67,7 +87,17 @@ impl ChunkTable {
             let end = offset.and_then(|offset| offset.checked_add(len));
             match (offset, end) {
                 (Some(offset), Some(end)) if end <= owner.storage.len() => {
-                    places.insert(number, Chunk { offset, len, mask: entry.filter_mask });
+                    if !is_filtered && Some(len) != whole {
+                        let needed = whole.unwrap_or(u64::MAX);
+                        return Err(damaged(
+                            entry,
+                            &format!("of {len} bytes, where its pixels take {needed}"),
+                        ));
+                    }
+                    let chunk = Chunk { offset, len, mask: entry.filter_mask };
+                    if places.insert(number, chunk).is_some() {
+                        return Err(damaged(entry, "that is there a second time"));
+                    }
                 }
                 _ => {
                     return Err(Error::bad_file(format!(

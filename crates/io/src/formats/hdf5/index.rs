@@ -53,7 +53,7 @@ impl Index<'_> {
                 dims,
                 None,
             )
-            .map(|leaves| leaves.into_iter().filter_map(entry_of_leaf).collect()),
+            .and_then(|leaves| leaves.into_iter().map(entry_of_leaf).collect()),
             Some(ChunkIndexing::SingleChunk { filtered_size, filters }) => {
                 Ok(vec![single_chunk_entry(address, *filtered_size, *filters, shape.len())])
             }
@@ -173,12 +173,16 @@ impl LibraryStorage for Counted<'_> {
     }
 }
 
-fn entry_of_leaf((key, address): (BTreeV1Key, u64)) -> Option<ChunkEntry> {
+fn entry_of_leaf(
+    (key, address): (BTreeV1Key, u64),
+) -> std::result::Result<ChunkEntry, hdf5_reader::error::Error> {
     match key {
         BTreeV1Key::RawData { chunk_size, filter_mask, offsets } => {
-            Some(ChunkEntry { address, size: u64::from(chunk_size), filter_mask, offsets })
+            Ok(ChunkEntry { address, size: u64::from(chunk_size), filter_mask, offsets })
         }
-        BTreeV1Key::Group { .. } => None,
+        BTreeV1Key::Group { .. } => Err(hdf5_reader::error::Error::InvalidData(
+            "the list of chunks has a node of a list of groups".into(),
+        )),
     }
 }
 
