@@ -103,6 +103,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         (None, None) => None,
         (dark, gain) => Some(Corrections::try_new(&sig_shape, dark, gain, Vec::new(), true)?),
     };
+    if options.nav_shape.is_none() {
+        warnings.extend(hdr.doubt(n_frames));
+    }
     let nav_shape = match hdr.scan {
         Some((rows, columns)) => vec![rows, columns],
         None => square_or_line(n_frames),

@@ -86,6 +86,23 @@ impl Hdr {
         self.entries.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
     }
 
+    /// A word about a scan that cannot be read, or is too small for so many frames.
+    pub(super) fn doubt(&self, n_frames: u64) -> Option<String> {
+        let size = self.value("stemimagesize")?;
+        let Some((rows, columns)) = self.scan else {
+            return Some(format!(
+                "the .hdr file says that the scan is '{size}' (stemimagesize), expected as in '64x128'; \
+                 give nav_shape"
+            ));
+        };
+        let n_positions = u64::try_from(rows.saturating_mul(columns)).unwrap_or(u64::MAX);
+        let more = n_frames.checked_sub(n_positions).filter(|&more| more > 0)?;
+        Some(format!(
+            "the .hdr file says that the scan is {size}, and there are {n_frames} frames: the last \
+             {more} are not shown; if it is another scan, give nav_shape"
+        ))
+    }
+
     /// Rows that were added up are delivered as many times: a pixel of a frame is one of the camera.
     pub(super) fn metadata(&self) -> MetadataList {
         let mut facts = MetadataList::new();
@@ -134,7 +151,13 @@ mod tests {
             assert!(Hdr::parse(&TEXT.replace(from, to)).is_err(), "{from} {to}");
         }
         for size in ["0x3", "3", "ax3", "99999999999x99999999999", "-2x3"] {
-            assert_eq!(Hdr::parse(&TEXT.replace("2x3", size)).unwrap().scan, None, "{size}");
+            let hdr = Hdr::parse(&TEXT.replace("2x3", size)).unwrap();
+            assert_eq!(hdr.scan, None, "{size}");
+            assert!(hdr.doubt(6).is_some_and(|doubt| doubt.contains(&format!("'{size}'"))));
         }
+        let doubt = |text: &str, n_frames| Hdr::parse(text).unwrap().doubt(n_frames);
+        assert_eq!([5, 6].map(|n_frames| doubt(TEXT, n_frames)), [None, None]);
+        assert!(doubt(TEXT, 8).is_some_and(|doubt| doubt.contains("the last 2 are not shown")));
+        assert_eq!(doubt(&TEXT.replace("stemimagesize", "size"), 8), None);
     }
 }
