@@ -14,7 +14,7 @@ pub struct PlanOptions {
     /// Whether partitions should be large, as where each costs a worker the same time whatever its size;
     /// unless a UDF takes them as a whole.
     pub large_partitions: bool,
-    /// The largest number of frames in a tile.
+    /// The largest number of frames in a tile, at least 1.
     pub tile_depth: Option<usize>,
     /// The shape of a tile on the signal axes; ignored if a UDF needs whole frames.
     pub tile_shape: Option<Vec<usize>>,

@@ -11,7 +11,7 @@ use super::formats::FrameSize;
 use super::partitions::Cuts;
 use crate::PlanOptions;
 use framefold_core::{
-    BufferDecl, JobMeta, Method, Partition, Requirements, Result, SourceInfo, TilingScheme,
+    BufferDecl, Error, JobMeta, Method, Partition, Requirements, Result, SourceInfo, TilingScheme,
 };
 use std::sync::Arc;
 
@@ -71,6 +71,9 @@ pub(super) fn choose(
     let wanted_depth = wanted_depth.max(info.preferred_depth).clamp(1, longest);
     let fits = frame_bytes <= budget;
     let deep_enough = frame_bytes.saturating_mul(wanted_depth) <= budget;
+    if options.tile_depth == Some(0) {
+        return Err(Error::invalid("tile_depth is 0").with_hint("use 1 or more"));
+    }
     if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
         let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
         return tiles(shape, depth, "as asked for".into());

@@ -123,6 +123,19 @@ fn no_tile_is_deeper_than_one_of_the_udfs_can_bear() {
 }
 
 #[test]
+fn tiles_of_no_frames_are_refused_by_name() -> Result<()> {
+    for method in [Method::Tile, Method::Frame] {
+        for tile_shape in [None, Some(vec![8, 512])] {
+            let tile_depth = Some(0);
+            let options = PlanOptions { tile_depth, tile_shape, ..PlanOptions::default() };
+            let error = Plan::try_new(&dataset()?, vec![udf(method, None)], None, &options).err();
+            assert_eq!(error.map(|e| e.message().to_owned()).as_deref(), Some("tile_depth is 0"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn large_tiles_are_for_pixels_that_lie_in_memory_as_they_are_wanted() {
     const ALL: Option<usize> = Some(usize::MAX);
     let wishes = |bytes, input| {
