@@ -11,7 +11,7 @@ from real_files import real_file
 from test_hdf5 import read, values
 
 import framefold as ff
-from framefold.exceptions import FramefoldError
+from framefold.exceptions import FramefoldError, UnsupportedError
 from framefold.warnings import DataSetWarning
 
 zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
@@ -54,6 +54,25 @@ def test_every_compressor_in_chunks_of_every_shape(tmp_path, version):
             assert dataset.format == "zarr"
             assert tuple(dataset.shape) == array.shape
             assert np.array_equal(read(dataset), array), (compressor, chunks)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_separators_that_there_are_not(tmp_path, version):
+    """No chunk has a file of such a name, and all would be full of the fill value."""
+    path = tmp_path / "a.zarr"
+    zarr.create_array(
+        path, data=values((2, 3, 4, 5), "u2"), chunks=(1, 1, 4, 5), zarr_format=version
+    )
+    file = path / {2: ".zarray", 3: "zarr.json"}[version]
+    whole = json.loads(file.read_text())
+    for separator, words in [("0", '"0"'), ("", '""'), ("./", '"./"'), (1, "that is no text")]:
+        if version == 2:
+            whole["dimension_separator"] = separator
+        else:
+            whole["chunk_key_encoding"]["configuration"] = {"separator": separator}
+        file.write_text(json.dumps(whole))
+        with pytest.raises(UnsupportedError, match=f"separator of chunk keys .*{words}"):
+            ff.Context().open(path)
 
 
 def test_fortran_order_and_separators(tmp_path):

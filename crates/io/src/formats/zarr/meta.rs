@@ -107,7 +107,7 @@ impl Meta {
                 }
             }
         }
-        let separator = meta["dimension_separator"].as_str().unwrap_or(".");
+        let separator = separator(meta.get("dimension_separator"), '.')?;
         let shape = lengths(meta, "shape")?;
         let order = match meta["order"].as_str() {
             None | Some("C") => (0..shape.len()).collect(),
@@ -122,7 +122,7 @@ impl Meta {
             fill: fill(&meta["fill_value"], dtype)?,
             pipeline: Pipeline(filters),
             order,
-            keys: Keys { prefix: "", separator: separator.chars().next().unwrap_or('.') },
+            keys: Keys { prefix: "", separator },
             shards: None,
         })
     }
@@ -138,13 +138,12 @@ impl Meta {
         }
         let mut chunk = lengths(&grid["configuration"], "chunk_shape")?;
         let encoding = &meta["chunk_key_encoding"];
-        let separator = encoding["configuration"].get("separator").and_then(Value::as_str);
         let (prefix, default) = match codecs::name(encoding) {
             Some("default") => ("c", '/'),
             Some("v2") => ("", '.'),
             other => return Err(unknown("chunk key encoding", other.unwrap_or("none"))),
         };
-        let separator = separator.and_then(|text| text.chars().next()).unwrap_or(default);
+        let separator = separator(encoding["configuration"].get("separator"), default)?;
         let mut steps = meta["codecs"].as_array().cloned().unwrap_or_default();
         let mut shards = None;
         if let [shard] = steps.as_slice()
@@ -209,6 +208,19 @@ impl Meta {
     /// The file that says all this.
     pub(super) fn file_name(&self) -> &'static str {
         if self.version == 2 { VERSION_2 } else { VERSION_3 }
+    }
+}
+
+/// What stands between the numbers of a chunk in the name of its file. With another one, no file would have
+/// such a name, and chunks without a file are full of the fill value.
+fn separator(said: Option<&Value>, default: char) -> Result<char> {
+    match said {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::String(text)) if text == "." => Ok('.'),
+        Some(Value::String(text)) if text == "/" => Ok('/'),
+        Some(other) => {
+            Err(unknown("separator of chunk keys", other.as_str().unwrap_or("that is no text")))
+        }
     }
 }
 
