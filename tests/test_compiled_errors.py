@@ -225,7 +225,7 @@ def case(line, base="One"):
             "convert what is float64, as in (a * b).astype(np.float32): of float32 and integers",
         ),
         ("np.take(frame, np.zeros((2, 2), np.int64), 1)", "np.take takes indices of one axis"),
-        ("f = frame.astype(np.uint8); f += 1", "on the right, as in a += np.uint8(b)"),
+        ("f = frame.astype(np.uint8); f += frame[0, 0]", "on the right, as in a += np.uint8(b)"),
         ("y = np.mean(frame, axis=0)", "axis=Literal[int](0)): got an unexpected keyword argument"),
         ("y = np.average(frame, axis=0)[0]", "np.average takes no axis in compiled code: write a"),
         ("y = np.linalg.norm(frame * 0.5, 'fro')", "np.linalg.norm takes no text in compiled code"),

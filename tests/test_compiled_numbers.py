@@ -5,6 +5,7 @@ import pytest
 from compiled_cases import both, cache  # noqa: F401
 
 import framefold as ff
+from framefold.exceptions import UDFError
 
 pytest.importorskip("numba")
 
@@ -48,6 +49,53 @@ def test_unsigned_integers_with_signed_ones(ctx):
     params = {"n": 11, "i": np.array([2**53, -1, 5, 4]), "k": 2**53}
     found = both(ctx, frames, Compares, params=lambda: params)["x"][0]
     np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1, 113, 3])
+
+
+SEVEN = 7
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64"])
+def test_integers_in_the_code_are_of_the_dtype_of_unsigned_arrays(ctx, dtype):
+    """In place they were an error; beside ``uint64``, all was rounded to ``float64``."""
+
+    class Counts(ff.UDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype=dtype, extra_shape=(8, 4))}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            x, a = self.results.x, frame[0]
+            x[:] = a
+            x[0] += 1
+            x[1] -= 3
+            x[1, 2:] *= 2
+            x[2] //= SEVEN
+            x[2] <<= 1
+            x[3] %= 10
+            x[3] |= 16
+            x[4] = (a // 10).astype(a.dtype) + 2 * (a % SEVEN)
+            x[5] = np.maximum(a, 5) >> 1
+            x[6] = np.where(a > 2, a, 1) & 255
+            x[7] = (2 * a - 1) ^ 3
+            x[7] += self.xp.minimum(6, a).astype(a.dtype)
+
+    largest = np.iinfo(dtype).max
+    frames = np.array([[[largest, largest // 2**10, 0, 4]]], dtype)
+    both(ctx, frames, Counts)
+
+
+def test_integers_that_unsigned_arrays_do_not_hold(ctx):
+    class Negative(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            a = frame.copy()
+            a += 256
+
+    with pytest.raises(UDFError, match="stays uint8, which cannot hold"):
+        both(ctx, np.zeros((1, 1, 4), "uint8"), Negative, params=lambda: {"n": 1})
 
 
 def test_clip_of_truth_values(ctx):

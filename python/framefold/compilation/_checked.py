@@ -42,6 +42,7 @@ from framefold.compilation._instead import (
     several,
     square,
 )
+from framefold.compilation._literals import add_types, is_of_numpy, settle
 from framefold.compilation._lowering import HELPER
 from framefold.compilation._readonly import definition
 from framefold.compilation._sums import OF_MANY, OF_NOTHING, SINGLE, function_for
@@ -204,7 +205,8 @@ class CheckArrays(Indexing):
     def run_pass(self, state: Any) -> bool:
         """Find the types, of other functions where those of NumPy's are replaced.
 
-        This is before types are found, as what Numba's functions return is of other types.
+        This is before types are found, as what Numba's functions return is of other types, and so
+        is what it computes with integers in the code.
         """
         for block in state.func_ir.blocks.values():
             for index, statement in enumerate(block.body):
@@ -215,17 +217,17 @@ class CheckArrays(Indexing):
                         value = ir.Global(other.__name__, other, loc)
                         block.body[index] = ir.Assign(value, statement.target, loc)
                         _foreign.define(state.func_ir, statement.target.name, value)
-        return bool(super().run_pass(state))
+        add_types(state.func_ir)
+        super().run_pass(state)
+        settle(state)
+        return True
 
     def _other(self, function: Any, value: Any) -> Any:
         """What to take for a function of NumPy's, also of ``self.xp``; None for all else."""
         if isinstance(value, ir.Global | ir.FreeVar):
             found = value.value
-        elif isinstance(value, ir.Expr) and value.op == "getattr" and value.attr in NAMES:
-            owner = definition(function, value.value)
-            own = isinstance(owner, ir.Expr) and owner.op == "getattr" and owner.attr == "xp"
-            module = np if own else getattr(owner, "value", None)
-            found = getattr(np, value.attr) if module is np else None
+        elif is_of_numpy(function, value) and value.attr in NAMES:
+            found = getattr(np, value.attr)
         else:
             return None
         return next((other for this, other in REPLACED.items() if this is found), None)

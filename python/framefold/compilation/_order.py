@@ -15,6 +15,7 @@ from numba.core import ir
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.compilation._arithmetic import Arithmetic, array_of
+from framefold.compilation._literals import FittingType
 from framefold.compilation.names import LIBRARIES, home
 
 nt: Any = numba.types
@@ -30,7 +31,7 @@ def _is_own(kind: Any) -> bool:
     if type(kind) is nt.Function:
         # Those of `numba.vectorize` write into an output alone.
         return not isinstance(kind.typing_key, DUFunc) and home(kind.typing_key) not in HOMES
-    if isinstance(kind, nt.NumberClass | nt.NamedTupleClass | nt.ExceptionClass):
+    if isinstance(kind, nt.NumberClass | nt.NamedTupleClass | nt.ExceptionClass | FittingType):
         return False
     return isinstance(kind, nt.Callable | nt.FunctionType | nt.RecursiveCall | nt.Generator)
 

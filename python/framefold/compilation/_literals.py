@@ -1,0 +1,163 @@
+"""Python's integers in compiled code, which NumPy takes as those of the array beside them.
+
+To Numba, each integer in the code is one of ``int64``, of which ``uint64`` arrays make ``float64``,
+and arrays of unsigned ones take none in place. This module imports Numba.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import ir
+from numba.core.datamodel import models
+from numba.core.extending import register_model, typeof_impl
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import signature
+
+from framefold.common import _foreign
+from framefold.compilation._arithmetic import array_of
+from framefold.compilation._readonly import definition, put
+
+nt: Any = numba.types
+
+#: Functions of NumPy's of two operands, which are the last ones.
+OF_TWO = frozenset(
+    name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2
+) | {"where"}
+
+
+class Fitting:
+    """A function for compiled code that gives back an integer, of the dtype that NumPy takes it as.
+
+    Parameters
+    ----------
+    value
+        The integer.
+    in_place
+        Whether it is beside an array that stays of its dtype.
+    """
+
+    def __init__(self, value: int, *, in_place: bool) -> None:
+        self.value, self.in_place = value, in_place
+
+    def type_beside(self, other: Any, number: Any) -> Any:
+        """The type of the integer beside something of another type."""
+        dtype = getattr(array_of(other), "dtype", None)
+        if not isinstance(dtype, nt.Integer) or dtype.signed:
+            return number
+        if not (self.in_place or dtype == nt.uint64):
+            return number  # of others, compiled code has no dtype that integers do not fit
+        return dtype if 0 <= self.value < 2**dtype.bitwidth else number
+
+
+class FittingType(nt.Callable, nt.Dummy):  # type: ignore[misc]
+    """The type of one."""
+
+    def __init__(self, function: Fitting) -> None:
+        self.function = function
+        super().__init__(name=f"framefold.Fitting({function.value}, {function.in_place})")
+
+    def get_call_type(self, context: Any, arguments: Any, named: Any) -> Any:
+        """What comes back."""
+        return signature(self.function.type_beside(*arguments), *arguments)
+
+    def get_call_signatures(self) -> Any:
+        """None that would be known without arguments."""
+        return (), False
+
+    def get_impl_key(self, signature: Any) -> Any:
+        """All of them have the same code."""
+        return Fitting
+
+
+register_model(FittingType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Fitting)  # type: ignore[untyped-decorator]
+def _type_of_fitting(function: Fitting, c: Any) -> Any:
+    return FittingType(function)
+
+
+@lower_builtin(Fitting, nt.Any, nt.Any)  # type: ignore[untyped-decorator]
+def _fitting(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.cast(builder, arguments[1], signature.args[1], signature.return_type)
+
+
+def add_types(function: Any) -> None:
+    """Have integers in the code take the dtypes of arrays beside them.
+
+    To be called before types are found, and `settle` after that.
+    """
+    for block in function.blocks.values():
+        body: list[Any] = []
+        for statement in block.body:
+            value = getattr(statement, "value", None)
+            if isinstance(statement, ir.Assign) and isinstance(value, ir.Expr):
+                new = partial(put, function, block.scope, body, statement.loc)
+                if value.op in ("binop", "inplace_binop"):
+                    in_place = value.op == "inplace_binop"
+                    operands = [value.lhs, value.rhs]
+                    made = _beside(function, operands, new, in_place=in_place)
+                    value.lhs, value.rhs = made
+                elif value.op == "call":
+                    _change_call(function, value, new)
+            body.append(statement)
+        block.body = body
+
+
+def _change_call(function: Any, call: Any, new: Any) -> None:
+    called = definition(function, call.func)
+    if is_of_numpy(function, called) and called.attr in OF_TWO:
+        args = list(call.args)
+        two = slice(1, 3) if called.attr == "where" else slice(2)
+        args[two] = _beside(function, args[two], new, in_place=False)
+        call.args = type(call.args)(args)  # Numba itself adds to them
+
+
+def is_of_numpy(function: Any, value: Any) -> bool:
+    """Whether a value is an attribute of NumPy, or of ``self.xp``."""
+    if not isinstance(value, ir.Expr) or value.op != "getattr":
+        return False
+    owner = definition(function, value.value)
+    if isinstance(owner, ir.Expr):
+        return bool(owner.op == "getattr" and owner.attr == "xp")
+    return getattr(owner, "value", None) is np
+
+
+def _beside(function: Any, operands: Any, new: Any, *, in_place: bool) -> list[Any]:
+    """Two operands; if one is an integer in the code, a call of that with the other."""
+    made = list(operands)
+    numbers = [_integer(function, each) for each in operands]
+    if len(numbers) != 2 or numbers.count(None) != 1 or (in_place and numbers[1] is None):
+        return made
+    at = int(numbers[0] is None)
+    number, other, loc = operands[at], operands[1 - at], operands[at].loc
+    fitting = new(ir.Global("fitting", Fitting(numbers[at] or 0, in_place=in_place), loc))
+    made[at] = new(ir.Expr.call(fitting, (other, number), (), loc))
+    return made
+
+
+def _integer(function: Any, variable: Any) -> int | None:
+    """The integer of Python's that a variable is in all runs; None for all else."""
+    found = definition(function, variable)
+    value = found.value if isinstance(found, ir.Const | ir.Global | ir.FreeVar) else None
+    return value if type(value) is int else None
+
+
+def settle(state: Any) -> None:
+    """Leave out calls that changed no type, so that the numbers are constants to Numba again."""
+    for block in state.func_ir.blocks.values():
+        for at, statement in enumerate(block.body):
+            value = getattr(statement, "value", None)
+            if not isinstance(value, ir.Expr) or value.op != "call":
+                continue
+            if not isinstance(state.typemap[value.func.name], FittingType):
+                continue
+            number = value.args[1]
+            if state.typemap[statement.target.name] == state.typemap[number.name]:
+                same = definition(state.func_ir, number)
+                block.body[at] = ir.Assign(same, statement.target, statement.loc)
+                _foreign.define(state.func_ir, statement.target.name, same)
