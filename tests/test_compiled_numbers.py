@@ -98,6 +98,23 @@ def test_integers_that_unsigned_arrays_do_not_hold(ctx):
         both(ctx, np.zeros((1, 1, 4), "uint8"), Negative, params=lambda: {"n": 1})
 
 
+def test_types_of_python_are_dtypes(ctx):
+    kind = complex
+
+    class Types(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, a = self.results.x, frame.astype(float)
+            x[:6] = a[0] / 4
+            x[6] = (a / 4).astype(int).sum() + frame.astype(bool).sum()
+            x[7] = np.sum(frame, dtype=float) + frame.sum(dtype=int)
+            x[8] = np.ones(3, bool).sum() + self.xp.zeros_like(frame, dtype=float)[0, 0]
+            x[9] = np.array([1, 2.5], dtype=kind).real.sum() + np.asarray(frame, float)[0, 1]
+            x[10] = isinstance(self.params.n, int) + float(self.params.n) + int(a[0, 2])
+
+    both(ctx, np.arange(6).reshape(1, 1, 6), Types, params=lambda: {"n": 11})
+
+
 def test_clip_of_truth_values(ctx):
     """With integers as bounds, they are integers, of which there are more than two."""
 

@@ -42,7 +42,7 @@ from framefold.compilation._instead import (
     several,
     square,
 )
-from framefold.compilation._literals import add_types, is_of_numpy, settle
+from framefold.compilation._literals import is_of_numpy, settle
 from framefold.compilation._lowering import HELPER
 from framefold.compilation._readonly import definition
 from framefold.compilation._sums import OF_MANY, OF_NOTHING, SINGLE, function_for
@@ -205,8 +205,7 @@ class CheckArrays(Indexing):
     def run_pass(self, state: Any) -> bool:
         """Find the types, of other functions where those of NumPy's are replaced.
 
-        This is before types are found, as what Numba's functions return is of other types, and so
-        is what it computes with integers in the code.
+        This is before types are found, as what Numba's functions return is of other types.
         """
         for block in state.func_ir.blocks.values():
             for index, statement in enumerate(block.body):
@@ -217,7 +216,6 @@ class CheckArrays(Indexing):
                         value = ir.Global(other.__name__, other, loc)
                         block.body[index] = ir.Assign(value, statement.target, loc)
                         _foreign.define(state.func_ir, statement.target.name, value)
-        add_types(state.func_ir)
         super().run_pass(state)
         settle(state)
         return True

@@ -1,7 +1,8 @@
-"""Python's integers in compiled code, which NumPy takes as those of the array beside them.
+"""Python's numbers and types in compiled code, where NumPy takes them as those of an array.
 
 To Numba, each integer in the code is one of ``int64``, of which ``uint64`` arrays make ``float64``,
-and arrays of unsigned ones take none in place. This module imports Numba.
+and arrays of shorter unsigned ones take none in place; and ``float`` and the like are functions,
+and no dtypes. This module imports Numba.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import ir
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.datamodel import models
 from numba.core.extending import register_model, typeof_impl
 from numba.core.imputils import lower_builtin
@@ -23,6 +25,10 @@ from framefold.compilation._readonly import definition, put
 
 nt: Any = numba.types
 
+#: What NumPy takes Python's types for.
+DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+#: Methods of arrays that take a dtype first.
+BY_DTYPE = ("astype", "view")
 #: Functions of NumPy's of two operands, which are the last ones.
 OF_TWO = frozenset(
     name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2
@@ -86,35 +92,54 @@ def _fitting(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return context.cast(builder, arguments[1], signature.args[1], signature.return_type)
 
 
-def add_types(function: Any) -> None:
-    """Have integers in the code take the dtypes of arrays beside them.
+@register_pass(mutates_CFG=False, analysis_only=False)
+class AddTypes(FunctionPass):  # type: ignore[misc]
+    """Has integers in the code take the dtypes of what is beside them, and types be dtypes.
 
-    To be called before types are found, and `settle` after that.
+    It is before types are found, by Numba for itself, too; `settle` is to be called after that.
     """
-    for block in function.blocks.values():
-        body: list[Any] = []
-        for statement in block.body:
-            value = getattr(statement, "value", None)
-            if isinstance(statement, ir.Assign) and isinstance(value, ir.Expr):
-                new = partial(put, function, block.scope, body, statement.loc)
-                if value.op in ("binop", "inplace_binop"):
-                    in_place = value.op == "inplace_binop"
-                    operands = [value.lhs, value.rhs]
-                    made = _beside(function, operands, new, in_place=in_place)
-                    value.lhs, value.rhs = made
-                elif value.op == "call":
-                    _change_call(function, value, new)
-            body.append(statement)
-        block.body = body
+
+    _name = "framefold_add_types"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Put in calls and NumPy's types."""
+        function = state.func_ir
+        for block in function.blocks.values():
+            body: list[Any] = []
+            for statement in block.body:
+                value = getattr(statement, "value", None)
+                if isinstance(statement, ir.Assign) and isinstance(value, ir.Expr):
+                    new = partial(put, function, block.scope, body, statement.loc)
+                    if value.op in ("binop", "inplace_binop"):
+                        in_place = value.op == "inplace_binop"
+                        operands = [value.lhs, value.rhs]
+                        made = _beside(function, operands, new, in_place=in_place)
+                        value.lhs, value.rhs = made
+                    elif value.op == "call":
+                        _change_call(function, value, new)
+                body.append(statement)
+            block.body = body
+        return True
 
 
 def _change_call(function: Any, call: Any, new: Any) -> None:
     called = definition(function, call.func)
-    if is_of_numpy(function, called) and called.attr in OF_TWO:
-        args = list(call.args)
-        two = slice(1, 3) if called.attr == "where" else slice(2)
+    is_method = isinstance(called, ir.Expr) and called.op == "getattr"
+    of_numpy, name = is_of_numpy(function, called), called.attr if is_method else ""
+    args = list(call.args)
+    if of_numpy and name in OF_TWO:
+        two = slice(1, 3) if name == "where" else slice(2)
         args[two] = _beside(function, args[two], new, in_place=False)
-        call.args = type(call.args)(args)  # Numba itself adds to them
+    n_types = len(args) if of_numpy else int(name in BY_DTYPE)
+    args[:n_types] = [_dtype(function, each, new) for each in args[:n_types]]
+    # Of the same kind: Numba itself adds to them.
+    call.args = type(call.args)(args)
+    call.kws = type(call.kws)(
+        (key, _dtype(function, each, new) if key == "dtype" else each) for key, each in call.kws
+    )
 
 
 def is_of_numpy(function: Any, value: Any) -> bool:
@@ -125,6 +150,14 @@ def is_of_numpy(function: Any, value: Any) -> bool:
     if isinstance(owner, ir.Expr):
         return bool(owner.op == "getattr" and owner.attr == "xp")
     return getattr(owner, "value", None) is np
+
+
+def _dtype(function: Any, variable: Any, new: Any) -> Any:
+    """A variable, or one of NumPy's types if it is one of Python's."""
+    found = definition(function, variable)
+    value = found.value if isinstance(found, ir.Global | ir.FreeVar) else None
+    made = next((to for of, to in DTYPES.items() if value is of), None)
+    return variable if made is None else new(ir.Global(made.__name__, made, variable.loc))
 
 
 def _beside(function: Any, operands: Any, new: Any, *, in_place: bool) -> list[Any]:

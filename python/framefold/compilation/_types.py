@@ -39,6 +39,7 @@ from framefold.common import _foreign
 from framefold.common._user_code import with_known_annotations
 from framefold.compilation._assigned import CheckAssigned
 from framefold.compilation._checked import CheckArrays, CheckHelpers
+from framefold.compilation._literals import AddTypes
 from framefold.compilation._lowering import ONLY_LINKED, Lowering
 from framefold.compilation._readonly import Same, definition, put
 from framefold.compilation.marks import MARK, Options, options_of
@@ -445,6 +446,7 @@ class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
             NativeLowering: Lowering,
         }
         made.passes = [(others.get(each, each), about) for each, about in made.passes]
+        made.add_pass_after(AddTypes, CheckAssigned)
         made.finalize()
         return [made]
 
