@@ -98,6 +98,32 @@ def test_integers_that_unsigned_arrays_do_not_hold(ctx):
         both(ctx, np.zeros((1, 1, 4), "uint8"), Negative, params=lambda: {"n": 1})
 
 
+def test_powers_of_integers_are_not_rounded(ctx):
+    """Numba's ``np.power`` and ``a **= b`` are made of floating-point numbers."""
+
+    class Powers(ff.UDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="int64", extra_shape=(6, 3))}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            x, a = self.results.x, frame[0]
+            x[0] = np.power(a, 2)
+            x[1] = a
+            x[1] **= 2
+            x[2] = np.power(a[0], a[2]) + np.power(3, a & 7)
+            np.power(a, a & 7, x[3])
+            x[4] = np.power(a.astype(np.uint64), self.params.two).astype(np.int64)
+            x[5] = np.power(a > 3, 2) + np.power(a / 2, 2).astype(np.int64)
+
+    frames = np.array([[[2**27 + 1, -(2**28) + 3, 2]]], "int64")
+    found = both(ctx, frames, Powers, params=lambda: {"two": np.uint64(2)})
+    assert found["x"][0, 1, 0] == (2**27 + 1) ** 2 != float((2**27 + 1) ** 2)
+
+
 def test_types_of_python_are_dtypes(ctx):
     kind = complex
 

@@ -25,6 +25,7 @@ from framefold.compilation._instead import (
     both_quotients,
     finite,
     floor_quotient,
+    power_of_integers,
     remainder_of_integers,
     rest_of_integers,
 )
@@ -41,6 +42,8 @@ REMAINDERS = {
     np.divmod: both_of_integers,
     np.fmod: rest_of_integers,
 }
+#: Powers, which are floating-point numbers that are rounded to integers.
+POWERS = (np.power, operator.ipow)
 #: Products of arrays, which are no ufuncs, and how Numba calls their arguments.
 PRODUCTS = dict.fromkeys((np.outer, np.kron, np.cross), ("a", "b", "out"))
 #: NumPy 2.4 has the second one, older ones have the first, or both.
@@ -99,6 +102,19 @@ def _are_signed(kinds: Any) -> bool:
     dtypes = [*map(dtype_of, kinds)]
     integers = all(isinstance(each, nt.Integer | nt.Boolean) for each in dtypes)
     return integers and np.promote_types(*map(as_dtype, dtypes)).kind == "i"
+
+
+def in_place_of(function: Any, kinds: Any) -> Any:
+    """What to call for a quotient or a power, of these operands; None if it is right."""
+    if function in QUOTIENTS and any(map(is_float, kinds)):
+        return both_quotients if function is np.divmod else floor_quotient
+    if function in REMAINDERS and _are_signed(kinds):
+        return REMAINDERS[function]
+    dtypes = [*map(dtype_of, kinds)]
+    if function in POWERS and all(isinstance(each, nt.Integer) for each in dtypes):
+        exact = np.promote_types(*map(as_dtype, dtypes)).kind in "iu"
+        return power_of_integers if exact else None
+    return None
 
 
 def _are_of_both_signs(function: Any, kinds: Any) -> bool:
@@ -330,21 +346,16 @@ class Arithmetic(KeepReadOnly):
     def _call_of_quotient(
         self, state: Any, statement: Any, made: Any, new: Callable[[Any], Any]
     ) -> Any:
-        """What to call in the place of a quotient of floating-point numbers, or of ``made``.
-
-        Also of a remainder of signed integers.
-        """
+        """What to call in the place of a quotient, remainder or power, or of ``made``."""
         called, kinds = self._call(state, statement)
-        signed = called in REMAINDERS and _are_signed(kinds[:2])
-        if not signed and (called not in QUOTIENTS or not any(map(is_float, kinds))):
+        function = in_place_of(called, kinds[:2])
+        if function is None:
             return made
         value, loc = statement.value, statement.loc
         names = ("a", "b", "out", "remainder")
         a, b, *outs = made.args if made else self._given(state, value, names, new).values()
-        if called is operator.ifloordiv and array_of(kinds[0]):
+        if called in (operator.ifloordiv, operator.ipow) and array_of(kinds[0]):
             outs = [a]
-        function = both_quotients if called is np.divmod else floor_quotient
-        function = REMAINDERS[called] if signed else function
         made = self._quotient(function, (a, b), kinds, new, loc)
         if not outs:
             return made

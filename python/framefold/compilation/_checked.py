@@ -28,14 +28,13 @@ from numba.np.numpy_support import as_dtype
 from numba.np.ufunc.dufunc import DUFunc
 
 from framefold.common import _foreign
-from framefold.compilation._arithmetic import array_of, dtype_of, in_double, is_float
+from framefold.compilation._arithmetic import array_of, dtype_of, in_double, in_place_of, is_float
 from framefold.compilation._indexing import Indexing, index_variable, is_mask, is_slice, parts_of
 from framefold.compilation._instead import (
     NAMES,
     REPLACED,
     WITH_OUTPUT,
     floats,
-    floor_quotient,
     inside,
     integers,
     nan_if_any,
@@ -262,8 +261,9 @@ class CheckArrays(Indexing):
             given = [value.rhs, value.lhs]
             kinds = [state.typemap[each.name] for each in given]
             rhs, lhs = self._fitting(state, given, kinds, 1, new)
-            if value.fn is operator.ifloordiv and array_of(kinds[1]) and any(map(is_float, kinds)):
-                quotient = self._quotient(floor_quotient, (lhs, rhs), kinds[::-1], new, loc)
+            function = in_place_of(value.fn, kinds[::-1]) if array_of(kinds[1]) else None
+            if function is not None:
+                quotient = self._quotient(function, (lhs, rhs), kinds[::-1], new, loc)
                 return ir.Assign(self._copied(quotient, lhs, new, loc), statement.target, loc)
             (rhs,) = self._as_floats((rhs,), in_double(value.fn, kinds), new)
             if rhs is not value.rhs:

@@ -92,6 +92,12 @@ def rest_of_integers(a: Any, b: Any) -> Any:
     return rest - b * ((rest != 0) & ((rest < 0) != (a < 0)))
 
 
+@numba.njit(error_model="numpy", **HELPER)  # type: ignore[untyped-decorator]
+def power_of_integers(a: Any, b: Any) -> Any:
+    """A power by products, which are not rounded to floating-point numbers."""
+    return a**b
+
+
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def finite(number: Any) -> Any:
     """A floating-point number that an integer can be made of."""
