@@ -51,6 +51,32 @@ def test_unsigned_integers_with_signed_ones(ctx):
     np.testing.assert_array_equal(found, [0, 1, 0, 1, 0, 1, 30, 0, 1, 113, 3])
 
 
+def test_unsigned_integers_among_signed_ones(ctx):
+    """Also beside numbers that may be None."""
+
+    class Among(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, u, i = self.results.x, frame[0], self.params.i
+            x[0] = u[0] in (2**53, 4)
+            x[1] = u[0] not in [2**53, -1]
+            x[2] = i[0] in (u[0], u[1])
+            x[3] = u[3] in (2, 4)
+            x[4] = i[3] in list(u)
+            least = None
+            for number in range(3):
+                x[5 + number] = (u[0] == least) + 10 * (u[3] == least) + 100 * (least != u[0])
+                x[8] += least in (u[0], u[3])
+                least = i[number * 3]
+            x[9] = np.array_equal(u[:1], i[:1]) + 10 * np.array_equal(u[3:], i[3:])
+            x[10] = np.array_equal(u[3:], i) + 10 * np.array_equal(u[3:], [4])
+
+    frames = np.array([[[2**53 + 1, 2**64 - 1, 2**63, 4]]], "uint64")
+    params = {"n": 11, "i": np.array([2**53, -1, 5, 4, 0, 0, 0])}
+    found = both(ctx, frames, Among, params=lambda: params)["x"][0]
+    np.testing.assert_array_equal(found, [0, 1, 0, 1, 1, 100, 100, 110, 1, 0, 10])
+
+
 SEVEN = 7
 
 

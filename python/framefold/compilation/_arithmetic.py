@@ -25,9 +25,12 @@ from framefold.compilation._instead import (
     both_quotients,
     finite,
     floor_quotient,
+    is_among,
+    other_or_one_none,
     power_of_integers,
     remainder_of_integers,
     rest_of_integers,
+    same_or_both_none,
 )
 from framefold.compilation._readonly import KeepReadOnly
 
@@ -60,7 +63,10 @@ COMPARISONS = {
     operator.le: np.less_equal,
     operator.gt: np.greater,
     operator.ge: np.greater_equal,
+    operator.contains: is_among,
 }
+#: The same where one may be None, which is equal to None alone, and to be compared an error.
+WITH_NONE = COMPARISONS | {operator.eq: same_or_both_none, operator.ne: other_or_one_none}
 #: What NumPy computes of differences of elements, which masks have none of.
 PERCENTILES = (np.percentile, np.quantile, np.nanpercentile, np.nanquantile)
 NORMS = (
@@ -117,16 +123,20 @@ def in_place_of(function: Any, kinds: Any) -> Any:
     return None
 
 
-def _are_of_both_signs(function: Any, kinds: Any) -> bool:
-    """Whether one is ``uint64``, or an array of it, and the other is of signed integers.
-
-    With numbers that may be None, too, where that would be an error.
-    """
-    if function not in (operator.eq, operator.ne):
-        kinds = [each.type if isinstance(each, nt.Optional) else each for each in kinds]
-    dtypes = [*map(dtype_of, kinds)]
+def _comparison(function: Any, kinds: Any) -> Any:
+    """What to call to compare ``uint64`` with signed integers; None for all else."""
+    numbers = kinds
+    if function is operator.contains:
+        container = nt.unliteral(kinds[0])
+        if not isinstance(container, nt.UniTuple | nt.List):
+            return None
+        numbers = (container.dtype, kinds[1])
+    may_be_none = any(isinstance(each, nt.Optional) for each in numbers)
+    dtypes = [dtype_of(each.type if isinstance(each, nt.Optional) else each) for each in numbers]
     signed = any(isinstance(each, nt.Integer) and each.signed for each in dtypes)
-    return signed and nt.uint64 in dtypes
+    if not signed or nt.uint64 not in dtypes:
+        return None
+    return (WITH_NONE if may_be_none else COMPARISONS).get(function)
 
 
 def _is_short(found: Any) -> bool:
@@ -226,8 +236,8 @@ class Arithmetic(KeepReadOnly):
     def _binop(self, state: Any, value: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of an operator; None if it stays as it is."""
         kinds = [state.typemap[each.name] for each in (value.lhs, value.rhs)]
-        if value.fn in COMPARISONS and _are_of_both_signs(value.fn, kinds):
-            name = new(ir.Global("compare", COMPARISONS[value.fn], value.loc))
+        if function := _comparison(value.fn, kinds):
+            name = new(ir.Global("compare", function, value.loc))
             return ir.Expr.call(name, (value.lhs, value.rhs), (), value.loc)
         # Of arrays with axes, Numba makes a loop with the operator for numbers.
         if value.fn is operator.floordiv and any(map(_is_item, kinds)):

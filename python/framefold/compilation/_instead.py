@@ -110,6 +110,29 @@ def finite(number: Any) -> Any:
 
 
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def same_or_both_none(a: Any, b: Any) -> Any:
+    """Whether two numbers are equal, either of which may be None."""
+    if a is None or b is None:
+        return a is None and b is None
+    return np.equal(a, b)
+
+
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def other_or_one_none(a: Any, b: Any) -> Any:
+    """Whether they are not."""
+    return not same_or_both_none(a, b)
+
+
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
+def is_among(numbers: Any, number: Any) -> Any:
+    """Whether a number is one of those in a tuple or a list."""
+    found = False
+    for each in numbers:
+        found |= same_or_both_none(each, number)
+    return found
+
+
+@numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def floats(array: Any) -> Any:
     """Integers as floating-point numbers."""
     return array * 1.0
@@ -170,6 +193,12 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     return np.bincount(numbers, weights, minlength)
 
 
+@compiled
+def _array_equal(a1: Any, a2: Any) -> Any:
+    a, b = np.asarray(a1), np.asarray(a2)
+    return np.all(a == b) if a.shape == b.shape else False
+
+
 def average_along(axis: Any) -> None:
     """Refuse an axis when types are found; later, what is returned would have none."""
 
@@ -207,6 +236,7 @@ REPLACED = {
     np.allclose: _allclose,
     np.bincount: _bincount,
     np.average: _average,
+    np.array_equal: _array_equal,
     np.resize: _resize,
 }
 NAMES = frozenset(each.__name__ for each in REPLACED)
