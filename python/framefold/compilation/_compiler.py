@@ -340,6 +340,8 @@ def _without_candidates(text: str) -> str:
     if missing is None:
         return text
     why = _WHY_NOT.search(text, missing.end())
+    if why and missing[1].startswith("_"):
+        return why[1]  # names what the user calls, and this is within
     return f"Numba has no {missing[1]}" + (f": {why[1]}" if why else "")
 
 

@@ -199,12 +199,12 @@ def _array_equal(a1: Any, a2: Any) -> Any:
     return np.all(a == b) if a.shape == b.shape else False
 
 
-def average_along(axis: Any) -> None:
+def _no_axis(axis: Any) -> None:
     """Refuse an axis when types are found; later, what is returned would have none."""
 
 
-@overload(average_along, jit_options=HELPER, strict=False)
-def _average_along(axis: Any) -> Any:
+@overload(_no_axis, jit_options=HELPER, strict=False)
+def _no_axis_of(axis: Any) -> Any:
     if not isinstance(axis, nt.NoneType | nt.Omitted):
         raise NumbaTypeError(AXIS)
     return lambda axis: None
@@ -212,7 +212,7 @@ def _average_along(axis: Any) -> Any:
 
 @compiled
 def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
-    average_along(axis)
+    _no_axis(axis)
     if weights is None:
         return np.mean(np.asarray(a))
     numbers, by = np.asarray(a), np.asarray(weights)
