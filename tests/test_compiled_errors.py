@@ -226,6 +226,11 @@ def case(line, base="One"):
         ),
         ("np.take(frame, np.zeros((2, 2), np.int64), 1)", "np.take takes indices of one axis"),
         ("f = frame.astype(np.uint8); f += frame[0, 0]", "on the right, as in a += np.uint8(b)"),
+        (
+            "f = frame.astype(np.uint8); f += 256",
+            "NumPy refuses it, too: the array stays uint8, which",
+        ),
+        ("f = frame.astype(np.int8); f[1:] *= -129", "int8, which has no -129"),
         ("y = np.mean(frame, axis=0)", "axis=Literal[int](0)): got an unexpected keyword argument"),
         ("y = np.average(frame, axis=0)", ">: np.average takes no axis in compiled code: write a"),
         ("y = (frame * 0.5) @ frame.T", ">: '@' arguments must all have the same dtype"),

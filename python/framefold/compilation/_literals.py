@@ -15,6 +15,7 @@ import numpy as np
 from numba.core import ir
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.datamodel import models
+from numba.core.errors import NumbaTypeError
 from numba.core.extending import register_model, typeof_impl
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import signature
@@ -29,10 +30,9 @@ nt: Any = numba.types
 DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 #: Methods of arrays that take a dtype first.
 BY_DTYPE = ("astype", "view")
-#: Functions of NumPy's of two operands, which are the last ones.
-OF_TWO = frozenset(
-    name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2
-) | {"where"}
+#: Functions of NumPy's of two operands of one type, which are the last ones.
+OF_TWO = {name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2}
+OF_TWO = OF_TWO - {"ldexp"} | {"where"}
 
 
 class Fitting:
@@ -52,11 +52,16 @@ class Fitting:
     def type_beside(self, other: Any, number: Any) -> Any:
         """The type of the integer beside something of another type."""
         dtype = getattr(array_of(other), "dtype", None)
-        if not isinstance(dtype, nt.Integer) or dtype.signed:
+        if not isinstance(dtype, nt.Integer):
+            return number
+        if self.in_place and not dtype.minval <= self.value <= dtype.maxval:
+            text = f"NumPy refuses it, too: the array stays {dtype}, which has no {self.value}"
+            raise NumbaTypeError(text)
+        if dtype.signed:
             return number
         if not (self.in_place or dtype == nt.uint64):
             return number  # of others, compiled code has no dtype that integers do not fit
-        return dtype if 0 <= self.value < 2**dtype.bitwidth else number
+        return dtype if 0 <= self.value <= dtype.maxval else number
 
 
 class FittingType(nt.Callable, nt.Dummy):  # type: ignore[misc]
