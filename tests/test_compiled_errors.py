@@ -231,6 +231,8 @@ def case(line, base="One"):
             "NumPy refuses it, too: the array stays uint8, which",
         ),
         ("f = frame.astype(np.int8); f[1:] *= -129", "int8, which has no -129"),
+        ("y = np.array(frame)[0]", "of arrays, a.copy() makes a copy, and np.stack((a, b)) one of"),
+        ("y = np.array([frame[0], frame[1]])", "of arrays, a.copy() makes a copy, and np.stack"),
         ("y = np.mean(frame, axis=0)", "axis=Literal[int](0)): got an unexpected keyword argument"),
         ("y = np.average(frame, axis=0)", ">: np.average takes no axis in compiled code: write a"),
         ("y = (frame * 0.5) @ frame.T", ">: '@' arguments must all have the same dtype"),

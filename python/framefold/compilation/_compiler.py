@@ -266,6 +266,8 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     if len(reason) > 600:
         reason = reason[:600] + " …"
     reason += _of_two_precisions(text)
+    if "not allowed in a homogeneous sequence" in text:
+        reason += "; of arrays, a.copy() makes a copy, and np.stack((a, b)) one of several"
     if plain := _PLAIN_FUNCTION.search(text):
         reason += f"; if {plain[1]} is a function of yours, mark it with @ff.compiled, too"
     line = f"\n    {place[2]}" if place[2] else ""
