@@ -237,6 +237,10 @@ def case(line, base="One"):
         ("y = np.average(frame, axis=0)", ">: np.average takes no axis in compiled code: write a"),
         ("y = (frame * 0.5) @ frame.T", ">: '@' arguments must all have the same dtype"),
         ("y = np.linalg.norm(frame * 0.5, 'fro')", "np.linalg.norm takes no text in compiled code"),
+        (
+            "y = frame.dtype == f'float{32}'",
+            "the name of a dtype has to be in the code, as in",
+        ),
         ("import os", "compiled code cannot import; do so at the head of the file"),
         ("np.add(frame, 1, out=frame)", "Numba fails with NotImplementedError unsupported keyword"),
     ],

@@ -155,6 +155,24 @@ def test_types_of_python_are_dtypes(ctx):
     both(ctx, np.arange(6).reshape(1, 1, 6), Types, params=lambda: {"n": 11})
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_dtypes_are_compared_with_names(ctx, dtype):
+    """To Numba, no dtype is equal to a text."""
+
+    class Dtypes(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x = self.results.x
+            x[0] = frame.dtype == "float32"
+            x[1] = frame.dtype != "u2"
+            x[2] = 3 if "uint16" == frame.dtype else 4  # noqa: SIM300
+            x[3] = frame.dtype in ("f4", "f8")
+            x[4] = frame.dtype not in ["uint8", "<u2"]
+            x[5] = self.meta.input_dtype == "float32"
+
+    both(ctx, np.zeros((1, 1, 4), dtype), Dtypes, params=lambda: {"n": 6})
+
+
 def test_clip_of_truth_values(ctx):
     """With integers as bounds, they are integers, of which there are more than two."""
 

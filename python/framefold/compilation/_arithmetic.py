@@ -69,6 +69,7 @@ COMPARISONS = {
 WITH_NONE = COMPARISONS | {operator.eq: same_or_both_none, operator.ne: other_or_one_none}
 #: What NumPy computes of differences of elements, which masks have none of.
 PERCENTILES = (np.percentile, np.quantile, np.nanpercentile, np.nanquantile)
+DTYPE_NAMES = "the name of a dtype has to be in the code, as in a.dtype == 'float32'"
 NORMS = (
     "np.linalg.norm takes no text in compiled code: without it, it is that of 'fro'; that of 'nuc' "
     "is np.linalg.svd(a)[1].sum()"
@@ -137,6 +138,21 @@ def _comparison(function: Any, kinds: Any) -> Any:
     if not signed or nt.uint64 not in dtypes:
         return None
     return (WITH_NONE if may_be_none else COMPARISONS).get(function)
+
+
+def _comparison_of_dtypes(function: Any, kinds: Any, loc: Any) -> bool | None:
+    """Whether a dtype is one of those that texts name; None for all else."""
+    found = [each for each in kinds if isinstance(each, nt.DType)]
+    if function not in (operator.eq, operator.ne, operator.contains) or len(found) != 1:
+        return None
+    (other,) = (each for each in kinds if not isinstance(each, nt.DType))
+    names = [*other] if isinstance(other, nt.BaseTuple) else [other]
+    if nt.unicode_type not in map(nt.unliteral, names):
+        return None
+    if not all(isinstance(each, nt.StringLiteral) for each in names):
+        raise NumbaTypeError(DTYPE_NAMES, loc=loc)
+    among = any(np.dtype(each.literal_value) == as_dtype(found[0].dtype) for each in names)
+    return among != (function is operator.ne)
 
 
 def _is_short(found: Any) -> bool:
@@ -236,6 +252,8 @@ class Arithmetic(KeepReadOnly):
     def _binop(self, state: Any, value: Any, new: Callable[[Any], Any]) -> Any:
         """What to take in the place of an operator; None if it stays as it is."""
         kinds = [state.typemap[each.name] for each in (value.lhs, value.rhs)]
+        if (known := _comparison_of_dtypes(value.fn, kinds, value.loc)) is not None:
+            return ir.Const(known, value.loc)
         if function := _comparison(value.fn, kinds):
             name = new(ir.Global("compare", function, value.loc))
             return ir.Expr.call(name, (value.lhs, value.rhs), (), value.loc)
