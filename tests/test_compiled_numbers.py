@@ -173,6 +173,22 @@ def test_dtypes_are_compared_with_names(ctx, dtype):
     both(ctx, np.zeros((1, 1, 4), dtype), Dtypes, params=lambda: {"n": 6})
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_norms_of_what_is_reversed(ctx, dtype):
+    """Numba reads the memory before it."""
+
+    class Norms(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, row = self.results.x, frame[1].copy()
+            x[0] = np.linalg.norm(row[::-1])
+            x[1] = np.linalg.norm(frame[::-1, 2], 2)
+            x[2] = np.linalg.norm(x=row[::2]) + np.linalg.norm(frame[::-1]) + np.linalg.norm(row)
+
+    data = np.arange(1, 13).reshape(1, 3, 4).astype(dtype)
+    both(ctx, data, Norms, params=lambda: {"n": 3}, equal=False)
+
+
 def test_clip_of_truth_values(ctx):
     """With integers as bounds, they are integers, of which there are more than two."""
 

@@ -35,6 +35,7 @@ from framefold.compilation._instead import (
     REPLACED,
     WITH_OUTPUT,
     floats,
+    in_order,
     inside,
     integers,
     nan_if_any,
@@ -165,7 +166,10 @@ BY_OUTPUT = {
 }
 #: How Numba calls the arguments of functions, which of them is not looked at where it is of a type,
 #: and what does.
-UNSEEN: dict[Any, Any] = {np.linalg.solve: (("a", "b"), 0, nt.Array, square)}
+UNSEEN: dict[Any, Any] = {
+    np.linalg.solve: (("a", "b"), 0, nt.Array, square),
+    np.linalg.norm: (("x", "ord"), 0, nt.Array, in_order),
+}
 UNSEEN |= dict.fromkeys(
     (np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
     (("ary", "indices_or_sections", "axis"), 1, nt.Integer, several),

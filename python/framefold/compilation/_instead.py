@@ -47,6 +47,17 @@ def square(matrix: Any) -> Any:
     return matrix
 
 
+def in_order(array: Any) -> Any:
+    """An array, or a copy of one axis with gaps, of which Numba reads what is around it."""
+
+
+@overload(in_order, jit_options=HELPER, strict=False)
+def _in_order(array: Any) -> Any:
+    if array.ndim == 1 and array.layout == "A":
+        return lambda array: array.copy()
+    return lambda array: array
+
+
 @numba.njit(**HELPER)  # type: ignore[untyped-decorator]
 def several(sections: Any) -> Any:
     """A number of sections, of which there has to be one."""
