@@ -142,11 +142,36 @@ def test_threads_of_scripts(monkeypatch):
     assert (allowed_threads(), module.config.NUM_THREADS) == (1, 1)
 
 
-def test_limits_of_two_threads_at_a_time(monkeypatch):
-    """pyFFTW keeps the number of the run that goes on, and then has that of before."""
+@pytest.fixture
+def of_pyfftw(monkeypatch):
     module = SimpleNamespace(config=SimpleNamespace(NUM_THREADS=7))
     monkeypatch.setitem(sys.modules, "pyfftw", module)
+    return lambda: module.config.NUM_THREADS
 
+
+@pytest.fixture
+def of_blas():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    pools = threadpoolctl.ThreadpoolController().select(user_api="blas")
+    before = [pool["num_threads"] for pool in pools.info()]
+    # On a thread that ends: as long as one goes on that has set it, no other one can.
+    on_a_thread(lambda: pools.limit(limits=7))
+    if not before or pools.info()[0]["num_threads"] != 7:
+        pytest.skip("NumPy has a BLAS that threadpoolctl does not set")
+    yield lambda: pools.info()[0]["num_threads"]
+    on_a_thread(lambda: pools.limit(limits=before[0]))
+
+
+def on_a_thread(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("library", ["of_pyfftw", "of_blas"])
+def test_limits_of_two_threads_at_a_time(library, request):
+    """Libraries keep the number of the run that goes on, and then have that of before."""
+    number = request.getfixturevalue(library)
     entered, may_leave = threading.Event(), threading.Event()
 
     def limit():
@@ -160,8 +185,8 @@ def test_limits_of_two_threads_at_a_time(monkeypatch):
     with set_num_threads(1):
         may_leave.set()
         first.join()
-        assert module.config.NUM_THREADS == 1
-    assert module.config.NUM_THREADS == 7
+        assert number() == 1
+    assert number() == 7
 
 
 def test_runs_that_are_stopped_raise_what_scripts_catch():

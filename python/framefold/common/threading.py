@@ -19,31 +19,37 @@ class _OfProcess:
 
     That of the run that began last counts. What was set before all of them is set again when none
     is left.
+
+    It is set through something, such as the module that has it: ``through``. They may know of
+    different libraries, so what each one finds first is kept.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: What sets the numbers of those that have not ended, the last of which counts.
         self._entered: list[Callable[[], Any]] = []
-        self._undo: Callable[[], Any] = tuple
+        self._undo: dict[Any, Callable[[], Any]] = {}
 
-    def enter(self, set_number: Callable[[], Callable[[], Any]], undone: ExitStack) -> None:
+    def enter(
+        self, through: Any, set_number: Callable[[], Callable[[], Any]], undone: ExitStack
+    ) -> None:
         """Set a number until ``undone``. ``set_number`` gives what sets the one before again."""
         with self._lock:
-            undo = set_number()
-            if not self._entered:
-                self._undo = undo
+            self._undo.setdefault(through, set_number())
             self._entered.append(set_number)
         undone.callback(self._leave, set_number)
 
     def _leave(self, set_number: Callable[[], Any]) -> None:
         with self._lock:
             self._entered.remove(set_number)
-            last = self._entered[-1] if self._entered else self._undo
-            last()
+            if self._entered:
+                self._entered[-1]()
+            else:
+                while self._undo:
+                    self._undo.popitem()[1]()  # the first one last
 
 
-_PYFFTW = _OfProcess()
+_POOLS, _PYFFTW = _OfProcess(), _OfProcess()
 
 
 def allowed_threads() -> int:
@@ -98,17 +104,40 @@ class Limit:
             else:
                 self._pools = ThreadpoolController()
         if self._pools:
-            undone.enter_context(self._pools.limit(limits=self.number))
+            pools = self._pools
+            _POOLS.enter(pools, lambda: _set_pools(pools, self.number), undone)
+            undone.enter_context(pools.limit(limits=self.number))  # for OpenMP, of each thread
         numba = sys.modules.get("numba")
         if numba is not None:
             undone.callback(numba.set_num_threads, numba.get_num_threads())
             numba.set_num_threads(min(self.number, numba.config.NUMBA_NUM_THREADS))
         pyfftw = sys.modules.get("pyfftw")
         if pyfftw is not None:
-            _PYFFTW.enter(lambda: _set_pyfftw(pyfftw.config, self.number), undone)
+            config = pyfftw.config
+            _PYFFTW.enter("pyfftw", lambda: _set_pyfftw(config, self.number), undone)
 
 
 def _set_pyfftw(config: Any, number: int) -> Callable[[], Any]:
     undo = partial(setattr, config, "NUM_THREADS", config.NUM_THREADS)
     config.NUM_THREADS = number
     return undo
+
+
+def _set_pools(pools: Any, number: int) -> Callable[[], Any]:
+    limited = _on_a_thread(lambda: pools.limit(limits=number))
+    return lambda: _on_a_thread(limited.restore_original_limits)
+
+
+def _on_a_thread(call: Callable[[], Any]) -> Any:
+    """What a function returns on a thread that ends then.
+
+    While a thread that has set a number of BLAS goes on, threadpoolctl lets no other one set it.
+    """
+    returned: list[Any] = []
+    thread = threading.Thread(target=lambda: returned.append(call()))
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends
+        return call()
+    thread.join()
+    return returned[0]
