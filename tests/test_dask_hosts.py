@@ -9,6 +9,7 @@ import time
 
 import pytest
 from process_cases import (
+    LIMIT,
     eventually,
     hard_limit,  # noqa: F401 - a fixture
 )
@@ -27,6 +28,11 @@ from framefold.executor.dask import DaskJobExecutor
 from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
+
+#: No test waits for Dask to notice by itself that a host does not answer.
+PATIENT = {
+    f"DASK_DISTRIBUTED__COMM__TIMEOUTS__{name}": f"{2 * LIMIT}s" for name in ("CONNECT", "TCP")
+}
 
 
 class Where(UDF):
@@ -97,7 +103,7 @@ class Cluster:
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
         process = subprocess.Popen(
-            command, stdout=self.log, stderr=self.log, env={**os.environ, **QUIET}
+            command, stdout=self.log, stderr=self.log, env={**os.environ, **QUIET, **PATIENT}
         )
         self.network.processes.append(process)
         self.address = scheduler_address(file)
@@ -111,7 +117,7 @@ class Cluster:
         scratch.mkdir()
         command += ["--local-directory", str(scratch), "--host", host.address]
         hidden = (self.secret,) if sees_data else (self.secret, self.data)
-        settings = [f"{name}={value}" for name, value in QUIET.items()]
+        settings = [f"{name}={value}" for name, value in {**QUIET, **PATIENT}.items()]
         host.run(["env", *settings, *command], log=self.log, hidden=hidden)
         (self.seeing if sees_data else self.blind).append(host)
         return host
@@ -141,7 +147,7 @@ def cluster(tmp_path_factory):
 
 
 def connect(cluster):
-    executor = DaskJobExecutor.connect(cluster.address)
+    executor = DaskJobExecutor.connect(cluster.address, startup_timeout=2 * LIMIT)
     assert eventually(lambda: executor.n_workers == cluster.n_workers, 60)
     return ff.Context(executor=executor)
 
@@ -177,11 +183,9 @@ def dataset_array(cluster):
 def test_no_worker_has_the_data(cluster):
     inline = ff.Context.make_with("inline")
     dataset = raw_file(inline, cluster.secret)
-    with connect(cluster) as ctx:
-        begin = time.monotonic()
-        with pytest.raises(WorkerError, match="no worker of the Dask scheduler") as caught:
-            ctx.run_udf(dataset, Level())
-        assert time.monotonic() - begin < 20
+    no_worker = pytest.raises(WorkerError, match="no worker of the Dask scheduler")
+    with connect(cluster) as ctx, no_worker as caught:
+        ctx.run_udf(dataset, Level())
     message = str(caught.value)
     assert all(host in message for host in addresses([*cluster.seeing, *cluster.blind]))
     assert str(cluster.secret / "scan.raw") in message
@@ -226,7 +230,6 @@ def test_a_host_that_is_cut_off(cluster):
     dataset = raw_file(inline, cluster.data, num_partitions=42)
     expected = inline.run_udf(dataset, [Level(offset=4), ff.StdDevUDF()])
     with connect(cluster) as ctx:
-        begin = time.monotonic()
         steps = ctx.run_udf_iter(
             dataset, [Level(offset=4), ff.StdDevUDF(), Where(cluster.network.address, 0.2)]
         )
@@ -235,7 +238,6 @@ def test_a_host_that_is_cut_off(cluster):
         lost = cluster.seeing.pop(0)
         lost.cut_off()
         *_, results = steps
-        assert time.monotonic() - begin < 60
     assert_same(results.buffers[:2], expected)
     processed = list(results[2]["host"].data.flat)
     assert all(
