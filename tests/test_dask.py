@@ -498,6 +498,7 @@ def test_an_answer_that_was_lost_says_nothing_about_its_worker():
             _tasks=ClusterTasks(1),
             _take_in=lambda _worker, _batch, answer: answers.append(answer),
             _changed=asyncio.Event(),
+            _resources=Transfers(),
         )
         await Feed._follow(feed, worker, batch, at_once=True)
 

@@ -251,6 +251,7 @@ class DaskJobExecutor(JobExecutor):
                     client.scheduler_comm.interval = INTERVAL
                 executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
                 executor._own = cluster
+                started.callback(_await_arrivals, client, executor._transfers)
                 executor._owns(started.pop_all().close)
                 return executor
 
@@ -528,7 +529,7 @@ def _close_connected(client: Client, transfers: Transfers) -> None:
 
 
 def _await_arrivals(client: Client, transfers: Transfers) -> None:
-    """Wait until data that are on their way have arrived: only then can they be released."""
+    """Wait until what is on its way has arrived: only then can it be released."""
     if client.status == "running" and not client.asynchronous:
         with suppress(Exception):  # they take too long, or the loop has ended
             client.sync(transfers.end, callback_timeout=LEAVING)

@@ -405,7 +405,7 @@ class Feed:
                 while not schedule.may_bring(batch.indices[0]) and batch in worker.batches:
                     self._merged.clear()
                     await self._merged.wait()
-            result: Answer | ShippedRun = await batch.future
+            result: Answer | ShippedRun = await self._resources.fetch(batch.future)
         except (*CANCELLED, Exception) as error:
             self._handle_error(worker, batch, error)
         else:

@@ -101,6 +101,14 @@ class RunResources:
         if not sending.cancelled() and sending.exception() is None:
             self.release(sending.result())
 
+    async def fetch(self, future: Future) -> Any:
+        """The result of a task; one that is on its way when the run ends is released afterwards."""
+        try:
+            return await self._transfers.fetch(future)
+        finally:
+            if self._closed:
+                self.release(future)
+
     def lend(self) -> SharedBuffer | None:
         """Memory for the results of a batch; None if there is none."""
         buffer = None if self._closed else self._buffers.lend()
@@ -124,8 +132,11 @@ class RunResources:
         if self._closed:
             return
         self._closed = True
+        # Dask reports as errors that it does not find what it brings.
+        arriving = {future.key for future in self._transfers.arriving.values()}
+        left = [future for future in self._futures.values() if future.key not in arriving]
         # Those first that others do not depend on.
-        self.release(*reversed(self._futures.values()), *list(self._lent))
+        self.release(*reversed(left), *list(self._lent))
         self._buffers.release_later()
 
     def _check(self) -> None:
@@ -172,15 +183,17 @@ class RunResources:
 
 
 class Transfers:
-    """Data on their way to workers, for all runs of an executor.
+    """Data on their way to workers and results on their way from them, for all runs of an executor.
 
-    They are not cancelled with their caller: what has started has to be completed, before the
+    Data are not cancelled with their caller: what has started has to be completed, before the
     client is closed, too. What arrives for a client that it does not know, a scheduler keeps for
-    as long as it runs.
+    as long as it runs. A worker whose result does not arrive, as the client was closed, reports
+    that as an error.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Future]] = set()
+        self._fetching: dict[asyncio.Task[Any], Future] = {}
         #: Whether nothing may be sent any more.
         self.ended = False
 
@@ -191,11 +204,27 @@ class Transfers:
         task.add_done_callback(self._arrived)
         return task
 
+    async def fetch(self, future: Future) -> Any:
+        """The result of a task."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._fetching[task] = future
+        try:
+            return await future
+        finally:
+            del self._fetching[task]
+
+    @property
+    def arriving(self) -> dict[asyncio.Task[Any], Future]:
+        """Results on their way, by what waits for them."""
+        fetching = self._fetching.items()
+        return {task: future for task, future in fetching if future.status == "finished"}
+
     async def end(self) -> None:
         """Start no more, and wait for those that have started."""
         self.ended = True
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while waited_for := {*self._tasks, *self.arriving}:
+            await asyncio.wait(waited_for)
 
     def _arrived(self, task: asyncio.Task[Future]) -> None:
         self._tasks.discard(task)
