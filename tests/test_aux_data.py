@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf import UDF
@@ -160,3 +161,52 @@ def test_views_are_read_only(ctx, dataset):
     assert "AUX data" in note
     assert "are read-only: work on a copy" in note
     assert NAV[0, 1] == 1
+
+
+class Filled(UDF):
+    """AUX data as partitions see them, and another parameter."""
+
+    def __init__(self, aux, number=0):
+        super().__init__(aux=aux, number=number)
+
+    def get_result_buffers(self):
+        return {"aux": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.aux[:] = self.params.aux
+
+
+@pytest.mark.parametrize("with_change", [False, True])
+@pytest.mark.parametrize("executor", ["inline", "processes", "dask"])
+def test_data_that_are_filled_anew_while_a_run_goes_on(executor, with_change):
+    """They are as they were when it began, wherever and whenever frames are processed."""
+    given = NAV.copy()
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=np.zeros((6, 7, 2, 2)), num_partitions=42)
+        udf = Filled(UDF.aux_data(given, kind="nav", dtype="float64"))
+        steps = ctx.run_udf_iter(dataset, udf)
+        if with_change:
+            next(steps)
+        given[:] = -1
+        if with_change:
+            steps.update(udf, number=1)
+        *_, results = steps
+        assert np.array_equal(results[0]["aux"].data, NAV)
+        assert np.all(ctx.run_udf(dataset, udf)["aux"].data == -1)
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_data_that_are_filled_anew_and_given_once_more(executor):
+    given = UDF.aux_data(NAV.copy(), kind="nav", dtype="float64")
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=np.zeros((6, 7, 2, 2)), num_partitions=42)
+        udf = Filled(given)
+        steps = ctx.run_udf_iter(dataset, udf)
+        next(steps)
+        given.data[:] = -1
+        steps.update(udf, aux=given)
+        *_, results = steps
+    first = results.changes[0].first_frame
+    found = results[0]["aux"].data.reshape(-1)
+    assert np.array_equal(found[:first], NAV.reshape(-1)[:first])
+    assert np.all(found[first:] == -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -566,3 +567,9 @@ class AuxBufferWrapper(BufferWrapper):
         laid_out = np.array(data.reshape(flat), order="C")
         laid_out.flags.writeable = False
         return laid_out
+
+    def holding(self, laid_out: npt.NDArray[Any]) -> AuxBufferWrapper:
+        """The same with data that were laid out, in the shape in which they were given."""
+        held = copy.copy(self)
+        held._raw = laid_out.reshape(self.data.shape)
+        return held

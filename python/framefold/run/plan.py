@@ -431,7 +431,7 @@ class Run:
                 differs = {k: own.get(k, v) for k, v in kwargs.items() if v is not was.get(k, made)}
                 copy._kwargs = {**kwargs, **differs}  # new values as the constructor made them
                 refuse_references([copy])
-                version = Version(handed_out.end, copy, bridge.laid_out_aux(copy), differs)
+                version = Version(handed_out.end, copy, bridge.laid_out_aux(copy, new), differs)
                 made.append((number, bridge, version, bridge.compiled_with(version)))
             for number, bridge, version, code in made:
                 first = version.first

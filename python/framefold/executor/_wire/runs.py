@@ -61,8 +61,8 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             f"{run.dataset.resident.device}, which other processes do not see; use "
             f"make_with('threads'), or the data set that it was made from"
         )
-    udfs = [
-        udf if bridge is None else bridge.versions[0].udf
+    versions = [
+        Version(0, udf, {}, {}) if bridge is None else bridge.versions[0]
         for udf, bridge in zip(run.udfs, run.own_bridges, strict=True)
     ]
     # The parameters of a run that has begun can have changed.
@@ -71,12 +71,13 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
         main_states = [
             None
             if bridge is None or bridge.main_state is None
-            else bridge.main_state.for_others(udf)
-            for udf, bridge in zip(udfs, run.own_bridges, strict=True)
+            else bridge.main_state.for_others(version.udf)
+            for version, bridge in zip(versions, run.own_bridges, strict=True)
         ]
+        held: dict[int, Any] = {}
         contents = {
             "dataset": dataset,
-            "udfs": [recipe(udf) for udf in udfs],
+            "udfs": [recipe(version, held) for version in versions],
             "roi": packed_roi(run.roi),
             "corrections": run.corrections,
             "backends": run.backends,
@@ -85,7 +86,7 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             "workers": run.workers,
             "orders": [None if b is None else list(b.declared) for b in run.own_bridges],
             "main_states": main_states,
-            "changes": _recipes(changes),
+            "changes": _recipes(changes, held),
         }
         return pack(contents)
     except (MemoryError, OSError):
@@ -148,7 +149,7 @@ def ship_changes(run: Run, changes: Changes, pack: Callable[[Any], T]) -> T:
         As :func:`ship`.
     """
     try:
-        return pack(_recipes(changes))
+        return pack(_recipes(changes, {}))
     except Exception as error:
         udfs = [each.udf for versions in changes for each in versions or ()]
         raise cannot_be_sent(udfs, None, error) from error
@@ -166,9 +167,9 @@ def follow(run: Run, recipes: Recipes) -> None:
         bridge.renew()
 
 
-def _recipes(changes: Changes) -> Recipes:
+def _recipes(changes: Changes, held: dict[int, Any]) -> Recipes:
     return [
-        None if versions is None else [(each.first, recipe(each.udf)) for each in versions]
+        None if versions is None else [(each.first, recipe(each, held)) for each in versions]
         for versions in changes
     ]
 
@@ -178,9 +179,16 @@ def _versions(bridge: Bridge, shipped: Sequence[tuple[int, Any]]) -> list[Versio
     return [Version(first, udf, bridge.laid_out_aux(udf), {}) for first, udf in udfs]
 
 
-def recipe(udf: UDF) -> tuple[Any, dict[str, Any]]:
-    """What a clean copy of a UDF is made of, once it was pickled."""
-    return code.sent(type(udf)), {key: code.sent(value) for key, value in udf._kwargs.items()}
+def recipe(version: Version, held: dict[int, Any]) -> tuple[Any, dict[str, Any]]:
+    """What a clean copy of a UDF is made of, once it was pickled.
+
+    AUX data go as they are in this process: the array that they were given in may have been filled
+    anew since. ``held`` has what other recipes of the same pickle hold.
+    """
+    kwargs = dict(version.udf._kwargs)
+    for name, (_kind, data) in version.aux.items():
+        kwargs[name] = held.setdefault(id(data), kwargs[name].holding(data))
+    return code.sent(type(version.udf)), {key: code.sent(value) for key, value in kwargs.items()}
 
 
 def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:

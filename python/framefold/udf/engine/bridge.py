@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,8 @@ class Bridge:
         self.n_selected = n_selected(shape, roi)
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
-        self.aux: Aux = self.laid_out_aux(self.udf)
+        self.aux: Aux = {}
+        self.aux = self.laid_out_aux(self.udf)
         #: What copies for partitions are made of, by their first frames; the latest comes last.
         self.versions = Versions((Version(0, self.udf, self.aux, {}),))
         #: Those that the run came with, where it was sent to, once there are others.
@@ -347,11 +348,18 @@ class Bridge:
             views[name] = view
         return views
 
-    def laid_out_aux(self, udf: UDF) -> dict[str, tuple[str, npt.NDArray[Any]]]:
-        """Kind and values of AUX data of the whole data set, with flattened navigation axes."""
+    def laid_out_aux(
+        self, udf: UDF, given: Container[str] = ()
+    ) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+        """Kind and values of AUX data of the whole data set, with flattened navigation axes.
+
+        Those that are not ``given`` anew are as they were when the run began.
+        """
         aux: dict[str, tuple[str, npt.NDArray[Any]]] = {}
         for name, wrapper in udf._kwargs.items():
-            if isinstance(wrapper, AuxBufferWrapper):
+            if name in self.aux and name not in given and self.udf._kwargs[name] is wrapper:
+                aux[name] = self.aux[name]
+            elif isinstance(wrapper, AuxBufferWrapper):
                 try:
                     aux[name] = (wrapper.kind, wrapper.laid_out(name, self.shape))
                 except InvalidArgumentError as error:
