@@ -204,6 +204,16 @@ def test_make_default(inline, tmp_path):  # noqa: F811
         distributed.default_client()
 
 
+@pytest.mark.parametrize("exception", [asyncio.CancelledError, GeneratorExit])
+def test_functions_may_raise_what_ends_coroutines(local, exception):  # noqa: F811
+    def fail(_argument):
+        raise exception("said so")
+
+    for call in (local.executor.run_function, lambda fn, n: local.executor.map(fn, [n])):
+        with pytest.raises(exception, match="said so"):
+            call(fail, 3)
+
+
 def test_plain_dask_is_left_alone(local):  # noqa: F811
     with pytest.raises(ValueError, match="No clients"):
         distributed.default_client()

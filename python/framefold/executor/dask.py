@@ -287,7 +287,13 @@ class DaskJobExecutor(JobExecutor):
         from framefold.executor._dask.calls import gathered
 
         name = f"the function {getattr(fn, '__qualname__', None) or repr(fn)}"
-        results: list[T] = self.client.sync(gathered, self, name, futures)
+        results: list[T]
+        results, failure = self.client.sync(gathered, self, name, futures)
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # it refers to this frame
         return results
 
     def _waiting(self) -> AbstractContextManager[None]:

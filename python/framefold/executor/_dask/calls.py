@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
 
 
-async def gathered(executor: DaskJobExecutor, name: str, futures: list[Future]) -> list[Any]:
-    """Wait for tasks, as runs do; on the event loop of the client.
+async def gathered(
+    executor: DaskJobExecutor, name: str, futures: list[Future]
+) -> tuple[list[Any], BaseException | None]:
+    """What tasks return, or one of them raised, waited for as runs do; on the client's event loop.
+
+    An exception is returned: one such as GeneratorExit, raised in a coroutine, would end that
+    without an answer.
 
     Parameters
     ----------
@@ -41,8 +46,10 @@ async def gathered(executor: DaskJobExecutor, name: str, futures: list[Future]) 
     try:
         while not (await asyncio.wait([gathering], timeout=POLL))[0]:
             await begin.check()
-        found: list[Any] = gathering.result()
-        return found
+        try:
+            return gathering.result(), None
+        except BaseException as error:
+            return [], error
     finally:
         for future in futures:  # `gathering` ends with them
             future.release()
