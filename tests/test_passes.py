@@ -381,6 +381,18 @@ def test_beside_an_event_loop(dataset):
     assert_same(one, expected[1])
 
 
+def test_the_region_is_that_of_the_call_beside_an_event_loop(ctx, dataset):
+    roi, stats = ROI.copy(), Stats()
+
+    async def run():
+        run = ctx.run_udf(dataset=dataset, udf=[uses(stats), stats], roi=roi, sync=False)
+        roi[:] = ~roi
+        return await run
+
+    for found, expected in zip(asyncio.run(run()), by_hand(ctx, dataset, ROI)[::-1], strict=True):
+        assert_same(found, expected)
+
+
 def test_a_task_that_is_cancelled_ends_the_pass(dataset):
     begun = []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +81,26 @@ class Passes:
             self._results.append(results)
         return self._in_order(self._results)
 
-    async def run_async(self, plan: Plan, begin: Begin, plots: Any) -> UDFResultTuple:
-        """Run all passes beside an event loop."""
+    def run_async(
+        self, plan: Plan, begin: Begin, plots: Any
+    ) -> Coroutine[Any, Any, UDFResultTuple]:
+        """Run all passes beside an event loop, with arguments as they are now."""
+        first = ExitStack()
+        run = first.enter_context(self._running(0, plan, {}))
+        return self._run_async(first, run, plan, begin, plots)
+
+    async def _run_async(
+        self, first: ExitStack, run: Run, plan: Plan, begin: Begin, plots: Any
+    ) -> UDFResultTuple:
         from framefold.run.aio import ResultAsyncGenerator, beside, final_results
 
         for number in range(len(self)):
-            stand_ins = await beside(partial(self._stand_ins, number)) if number else {}
-            with self._running(number, plan, stand_ins) as run:
+            with ExitStack() as entered:
+                if number == 0:
+                    entered.push(first)
+                else:
+                    stand_ins = await beside(partial(self._stand_ins, number))
+                    run = entered.enter_context(self._running(number, plan, stand_ins))
                 started = begin(run, self._plots(number, plots))
                 if isinstance(started, tuple):
                     results = started
