@@ -111,25 +111,27 @@ def everything(data):
 
 
 class Weighing(UDF):
-    """The mean of all weights: an array, arrays in lists, and AUX data."""
+    """The mean of all weights: an array, arrays in lists, numbers in a list, and AUX data."""
 
     def get_result_buffers(self):
         return {"mean": self.buffer(kind="nav", dtype="float64")}
 
     def process_frame(self, frame):
         params = self.params
-        weights = [params.weights, *params.others["more"], params.aux]
+        weights = [params.weights, *params.others["more"], params.others["numbers"], params.aux]
         self.results.mean[:] = np.mean([np.mean(each) for each in weights])
 
 
 def with_reused_arrays(ctx):
-    """Results of runs whose parameters are arrays that are filled anew for each: 1, 2 and 3."""
+    """Results of runs whose parameters are filled anew for each: 1, 2 and 3."""
     dataset = ctx.load("memory", data=np.ones((6, 4, 4), dtype="float32"), num_partitions=3)
-    weights, lazy = np.zeros((4, 4)), []
+    weights, numbers, lazy = np.zeros((4, 4)), [0], []
     for value in (1, 2, 3):
-        weights[:] = value
+        weights[:] = numbers[:] = [value]
         aux = Weighing.aux_data(weights, kind="sig", dtype="float64")
-        weighing = Weighing(weights=weights, others={"more": [weights]}, aux=aux)
+        weighing = Weighing(
+            weights=weights, others={"more": [weights], "numbers": numbers}, aux=aux
+        )
         masks = ApplyMasksUDF(lambda: weights[np.newaxis] / 16)
         of_both = ctx.run_udf(dataset, [weighing, masks])
         lazy += [next(iter(results.values())).delayed_data for results in of_both]

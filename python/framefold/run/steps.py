@@ -287,7 +287,7 @@ class ResultGenerator(Iterator[UDFResults]):
         Frames that are handed out already keep the old values, all others get the new ones, and
         ``changes`` of the results to come says which was the first of these: so the run can be
         repeated. ``merge`` sees the parameters of the partition that it merges, ``get_results``
-        the latest. Arrays are copied. May be called from any thread.
+        the latest. Arrays, lists and dicts are copied. May be called from any thread.
 
         Parameters
         ----------

@@ -106,9 +106,9 @@ class HandedOut:
 
 
 def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with copies of arrays, also in lists and tuples, which their owner may fill anew."""
+    """Values with copies of arrays, lists and dicts, which their owner may fill anew."""
     return {
-        name: _each_array(value, lambda array: array.copy("A"))
+        name: _each_array(value, lambda array: array.copy("A"), own=True)
         for name, value in parameters.items()
     }
 
@@ -125,8 +125,13 @@ def _each_array(
     value: Any,
     change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
     around: tuple[int, ...] = (),
+    *,
+    own: bool = False,
 ) -> Any:
-    """The value, with changed arrays; what has none, or is within itself, is the same object."""
+    """The value, with changed arrays; what has none, or is within itself, is the same object.
+
+    With ``own``, lists and dicts are other ones.
+    """
     if isinstance(value, np.ndarray):
         return change(value)
     cls = type(value)
@@ -134,7 +139,8 @@ def _each_array(
     if (make is cls and cls not in (dict, list, tuple)) or id(value) in around:
         return value
     entries = list(value.values() if cls is dict else value)
-    changed = [_each_array(entry, change, (*around, id(value))) for entry in entries]
-    if all(map(operator.is_, changed, entries)):
+    changed = [_each_array(entry, change, (*around, id(value)), own=own) for entry in entries]
+    is_copied = own and cls in (dict, list)
+    if not is_copied and all(map(operator.is_, changed, entries)):
         return value
     return dict(zip(value, changed, strict=True)) if cls is dict else make(changed)
