@@ -47,6 +47,33 @@ def test_a_worker_process_knows_what_it_has_received():
     assert server._next()[0][:3] == ("task", 9, 0)
 
 
+@pytest.mark.parametrize("following", [("end",), ("drop", 7), ("update", 7, b"")])
+def test_an_error_between_two_partitions_is_that_of_the_next_one_if_there_is_one(following):
+    """As where results cannot be sent any more, since the main process has gone away."""
+    sent = []
+    server = Server(SimpleNamespace(send=sent.append))
+
+    def fail(take, give, upcoming):
+        take()
+        give(SimpleNamespace(partition=3))
+        raise BrokenPipeError
+
+    server._jobs[7] = SimpleNamespace(
+        sent=0.0,
+        place=None,
+        slots=SimpleNamespace(release=lambda free: None),
+        run=SimpleNamespace(plan=SimpleNamespace(work=fail)),
+        send=lambda: None,
+        put=lambda partial: None,
+    )
+    for message in [("task", 7, 3, []), ("task", 7, 5, []), ("task", 7, 3, []), following]:
+        server._inbox.put((message, []))
+    server._process(7, server._next()[0])
+    server._process(7, server._next()[0])
+    assert [message[:3] for message in sent] == [("failed", 7, 5), ("failed", 7, None)]
+    assert server._next()[0] == following
+
+
 def test_a_dask_worker_knows_the_rest_of_its_batch():
     pytest.importorskip("distributed")
     from framefold.executor._dask.work import Answer, ShippedRun

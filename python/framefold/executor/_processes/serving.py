@@ -269,11 +269,19 @@ class Server:
             end_fork(process, exception)
             job.send()
             if number not in self._dropped:
-                index = self._next()[0][2] if taken is None else taken
+                index = self._next_index(number) if taken is None else taken
                 self._channel.send(("failed", number, index, failures.pack(exception)))
             failures.clear_traceback(exception)
         finally:
             flush()
+
+    def _next_index(self, number: int) -> int | None:
+        """The partition of a job that comes next; None if that is another message, which stays."""
+        message, descriptors = self._next()
+        if message[:2] == ("task", number):
+            return int(message[2])
+        self._put_back = (message, descriptors)
+        return None
 
     def _update(self, number: int, pickled: Any, descriptors: list[int]) -> None:
         job = self._jobs.get(number)
