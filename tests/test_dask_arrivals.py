@@ -1,4 +1,4 @@
-"""Runs that end while results are on their way from workers of Dask: nothing is reported."""
+"""What is not reported on Dask: results that are on their way when runs end, and other clusters."""
 
 from __future__ import annotations
 
@@ -75,3 +75,14 @@ def test_what_is_on_its_way_arrives(which, tmp_path, capfd, monkeypatch):
     assert has_arrived == [True]
     assert capfd.readouterr().err == ""
     assert not reported
+
+
+def test_nothing_is_said_while_one_of_several_clusters_is_there():
+    (handler,) = logging.getLogger("distributed").handlers
+    before = handler.level
+    first, second = (ff.Context.make_with("dask", cpus=1) for _ in range(2))
+    with second:
+        with first:
+            assert handler.level == logging.ERROR
+        assert handler.level == logging.ERROR
+    assert handler.level == before

@@ -14,11 +14,11 @@ __all__ = ["Limit", "allowed_threads", "set_num_threads"]
 _allowed = threading.local()
 
 
-class _OfProcess:
-    """A number of threads that the whole process has, while there are limits of several runs.
+class OfProcess:
+    """A number that the whole process has, and that several who come and go set.
 
-    That of the run that began last counts. What was set before all of them is set again when none
-    is left.
+    That of the last one to come counts. What was set before all of them is set again when none is
+    left.
 
     It is set through something, such as the module that has it: ``through``. They may know of
     different libraries, so what each one finds first is kept.
@@ -49,7 +49,7 @@ class _OfProcess:
                     self._undo.popitem()[1]()  # the first one last
 
 
-_POOLS, _PYFFTW = _OfProcess(), _OfProcess()
+_POOLS, _PYFFTW = OfProcess(), OfProcess()
 
 
 def allowed_threads() -> int:

@@ -17,7 +17,8 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from framefold.common import _foreign
+from framefold.common.threading import OfProcess
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
 from framefold.executor._processes.workers import Started, command_of, environment_for
@@ -234,19 +236,45 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
         scratch = Scratch()
     except OSError as error:
         raise not_started(str(error)) from error
+    ended = ExitStack()
+    ended.callback(scratch.remove)
     workers = {name: _at_home(each, scratch.path, security) for name, each in spec.items()}
     if given.get("worker") is not None:
         given["worker"] = _at_home(given["worker"], scratch.path, security)
+    level = given.pop("silence_logs", logging.ERROR)
     try:
-        cluster = LocalCluster(workers, **{"silence_logs": logging.ERROR, **given})
+        # What Dask does for that is undone by the first cluster to end, if there are several.
+        _LOGS.enter("handlers", partial(_set_level, level), ended)
+        cluster = LocalCluster(workers, **given)
     except OSError as error:
-        scratch.remove()
+        ended.close()
         raise not_started(str(error)) from error
     except BaseException:
-        scratch.remove()
+        ended.close()
         raise
-    cluster.clean = weakref.finalize(cluster, scratch.remove)
+    cluster.clean = weakref.finalize(cluster, ended.close)
     return cluster
+
+
+_LOGS = OfProcess()
+
+
+def _set_level(level: int | str | None) -> Callable[[], object]:
+    """Have Dask say nothing below a level, if there is one; gives what undoes that."""
+    handlers = [
+        handler
+        for handler in logging.getLogger("distributed").handlers
+        if level and isinstance(handler, logging.StreamHandler)
+    ]
+    before = [(handler, handler.level) for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(level.upper() if isinstance(level, str) else level)  # type: ignore[arg-type]
+
+    def undo() -> None:
+        for handler, was in before:
+            handler.setLevel(was)
+
+    return undo
 
 
 def _at_home(worker: Mapping[str, Any], folder: str, security: Security) -> dict[str, Any]:
