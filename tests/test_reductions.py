@@ -103,6 +103,7 @@ def test_a_list_holds_several_disks(ctx, dataset, given, each):
         ("com", {"flip_y": 3}, "parameter 'flip_y' of 'com' is 3; expected true or false"),
         ("masks", {"ring": (5, 2)}, "parameter 'ring' of 'masks' is 5,2; expected RI,RO"),
         ("masks", {"ring": [5, 9]}, r"'ring' of 'masks' is \[5, 9\].*several are a list of tuples"),
+        ("masks", {"masks": [np.ones((2, 3)), np.ones((2, 2, 3))]}, r"(?s)'masks' .*np\.stack"),
         ("masks", {"disk": []}, r"'disk' of 'masks' is \[\]; expected R or CY,CX,R"),
         ("masks", {"pixels": [-1]}, r"parameter 'pixels' of 'masks' is \[-1\]; expected whole"),
         ("masks", {}, "'masks' needs one of its parameters.*'disk' or 'ring' or 'masks'"),

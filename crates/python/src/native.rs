@@ -178,6 +178,10 @@ pub(crate) fn given(
                 ParameterKind::Disks | ParameterKind::Rings => error.with_hint(
                     "one detector is a tuple of these numbers, and several are a list of tuples",
                 ),
+                ParameterKind::Arrays => error.with_hint(
+                    "several of them are one array, with an axis before those of a frame: np.stack \
+                     and np.concatenate make one",
+                ),
                 _ => error,
             })
             .or_raise(py);
