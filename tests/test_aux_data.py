@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from shared_contexts import shared
 
+import framefold as ff
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf import UDF
 
@@ -210,3 +211,21 @@ def test_data_that_are_filled_anew_and_given_once_more(executor):
     found = results[0]["aux"].data.reshape(-1)
     assert np.array_equal(found[:first], NAV.reshape(-1)[:first])
     assert np.all(found[first:] == -1)
+
+
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_data_of_a_kernel_that_are_filled_anew_once_a_run_is_begun(executor):
+    """Beside a function in Python, kernels work in other processes, too."""
+    shifts = np.zeros((6, 7, 2))
+    frames = np.random.default_rng(3).random((6, 7, 4, 4))
+    mask = np.zeros((4, 4))
+    mask[1, 1] = 1
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=frames, num_partitions=42)
+        masks = ff.ApplyMasksUDF(mask_factories=[lambda: mask], shifts=shifts)
+        given = UDF.aux_data(NAV, kind="nav", dtype="float64")
+        steps = ctx.run_udf_iter(dataset, [masks, Filled(given)])
+        shifts[:] = 1
+        *_, results = steps
+    found = results[0]["intensity"].data[..., 0]
+    np.testing.assert_allclose(found, frames[..., 1, 1])

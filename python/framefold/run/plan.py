@@ -28,6 +28,7 @@ from framefold.udf.engine.native import (
     declared_by,
     finish_native,
     finishes_in_python,
+    kernel_aux,
     leave_behind,
     native_udf,
 )
@@ -104,6 +105,8 @@ class Run:
         self.corrections: CorrectionSet | None = None
         #: Where the engine's threads work, to be closed at the end.
         self._places: list[Place] = []
+        #: For each UDF what other processes get of its AUX data, if a kernel does its work.
+        self.kernel_aux = [kernel_aux(u, b) for u, b in zip(udfs, self.own_bridges, strict=True)]
         #: How far frames are handed out, and the changes of parameters since the run began.
         self.handed_out = HandedOut()
         self.changes: tuple[ParameterChange, ...] = ()

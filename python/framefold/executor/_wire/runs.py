@@ -62,8 +62,8 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             f"make_with('threads'), or the data set that it was made from"
         )
     versions = [
-        Version(0, udf, {}, {}) if bridge is None else bridge.versions[0]
-        for udf, bridge in zip(run.udfs, run.own_bridges, strict=True)
+        Version(0, udf, aux, {}) if bridge is None else bridge.versions[0]
+        for udf, aux, bridge in zip(run.udfs, run.kernel_aux, run.own_bridges, strict=True)
     ]
     # The parameters of a run that has begun can have changed.
     changes = [None if bridge is None else bridge.versions[1:] for bridge in run.own_bridges]

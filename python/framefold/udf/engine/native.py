@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import BufferDeclaration
+from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.exceptions import UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
 from framefold.udf.data import RESULTS, UDFData
@@ -51,6 +51,16 @@ def native_udf(
     if udf._native_finish:
         _main_side(udf, dataset, None, None)
     return _engine.NativeUdf(kernel, type(udf).__name__, given, tuple(dataset.shape.sig))
+
+
+def kernel_aux(udf: UDF, bridge: object) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+    """Kind and values of AUX data as they are now, of a UDF whose work a kernel does.
+
+    The kernel has a copy itself; this one is for other processes.
+    """
+    given = {} if bridge is not None else udf._kwargs
+    aux = {name: each for name, each in given.items() if isinstance(each, AuxBufferWrapper)}
+    return {name: (each.kind, each.data.copy()) for name, each in aux.items()}
 
 
 def _refuse_own_methods(udf: UDF) -> None:
