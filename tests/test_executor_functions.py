@@ -15,7 +15,7 @@ from shared_contexts import shared
 import framefold as ff
 from framefold.common.executor import JobCancelledError, JobExecutor
 from framefold.common.scheduler import Worker, WorkerSet
-from framefold.common.threading import allowed_threads, set_num_threads
+from framefold.common.threading import _POOLS, allowed_threads, set_num_threads
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
 from framefold.executor.inline import InlineJobExecutor
 from framefold.udf.base import get_resources_for_backends
@@ -214,3 +214,29 @@ def test_workers_are_sorted_out_by_what_they_have():
     assert workers.concurrency() == sum(worker.nthreads for worker in workers) == 5
     assert workers.has_threaded_workers()
     assert workers.filter(lambda worker: worker.n_threads == 1).workers == [cuda]
+
+
+def test_limits_within_a_limit_keep_one_number(of_blas):
+    with set_num_threads(1):
+        for _ in range(20):
+            with set_num_threads(2):
+                pass
+        assert len(_POOLS._undo) == 1
+        assert of_blas() == 1
+    assert of_blas() == 7
+
+
+def test_an_interrupt_while_a_limit_is_set_leaves_none(of_blas, monkeypatch):
+    join, n_calls = threading.Thread.join, []
+
+    def interrupted(self, timeout=None):
+        n_calls.append(None)
+        if len(n_calls) == 1:
+            raise KeyboardInterrupt
+        return join(self, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt), set_num_threads(1):
+        raise AssertionError("it was not interrupted")
+    assert len(n_calls) > 2
+    assert of_blas() == 7

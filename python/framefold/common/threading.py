@@ -12,6 +12,8 @@ from typing import Any
 __all__ = ["Limit", "allowed_threads", "set_num_threads"]
 
 _allowed = threading.local()
+#: Keeps what undoes something.
+Keep = Callable[[Callable[[], Any]], Any]
 
 
 class OfProcess:
@@ -25,19 +27,22 @@ class OfProcess:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # The collector may end one of them on a thread that is just here.
+        self._lock = threading.RLock()
         #: What sets the numbers of those that have not ended, the last of which counts.
         self._entered: list[Callable[[], Any]] = []
         self._undo: dict[Any, Callable[[], Any]] = {}
 
-    def enter(
-        self, through: Any, set_number: Callable[[], Callable[[], Any]], undone: ExitStack
-    ) -> None:
-        """Set a number until ``undone``. ``set_number`` gives what sets the one before again."""
+    def enter(self, through: Any, set_number: Callable[[Keep], Any], undone: ExitStack) -> None:
+        """Set a number until ``undone``.
+
+        ``set_number`` is called with what keeps a function that sets the number before again.
+        """
+        set_it = partial(set_number, partial(self._undo.setdefault, through))
         with self._lock:
-            self._undo.setdefault(through, set_number())
-            self._entered.append(set_number)
-        undone.callback(self._leave, set_number)
+            self._entered.append(set_it)
+            undone.callback(self._leave, set_it)
+            set_it()
 
     def _leave(self, set_number: Callable[[], Any]) -> None:
         with self._lock:
@@ -105,7 +110,8 @@ class Limit:
                 self._pools = ThreadpoolController()
         if self._pools:
             pools = self._pools
-            _POOLS.enter(pools, lambda: _set_pools(pools, self.number), undone)
+            libraries = tuple(each["filepath"] for each in pools.info())
+            _POOLS.enter(libraries, partial(_set_pools, pools, self.number), undone)
             undone.enter_context(pools.limit(limits=self.number))  # for OpenMP, of each thread
         numba = sys.modules.get("numba")
         if numba is not None:
@@ -113,31 +119,44 @@ class Limit:
             numba.set_num_threads(min(self.number, numba.config.NUMBA_NUM_THREADS))
         pyfftw = sys.modules.get("pyfftw")
         if pyfftw is not None:
-            config = pyfftw.config
-            _PYFFTW.enter("pyfftw", lambda: _set_pyfftw(config, self.number), undone)
+            _PYFFTW.enter("pyfftw", partial(_set_pyfftw, pyfftw.config, self.number), undone)
 
 
-def _set_pyfftw(config: Any, number: int) -> Callable[[], Any]:
-    undo = partial(setattr, config, "NUM_THREADS", config.NUM_THREADS)
+def _set_pyfftw(config: Any, number: int, keep: Keep) -> None:
+    keep(partial(setattr, config, "NUM_THREADS", config.NUM_THREADS))
     config.NUM_THREADS = number
-    return undo
 
 
-def _set_pools(pools: Any, number: int) -> Callable[[], Any]:
-    limited = _on_a_thread(lambda: pools.limit(limits=number))
-    return lambda: _on_a_thread(limited.restore_original_limits)
+def _set_pools(pools: Any, number: int, keep: Keep) -> None:
+    def limit() -> None:
+        keep(partial(_on_a_thread, pools.limit(limits=number).restore_original_limits))
+
+    _on_a_thread(limit)
 
 
-def _on_a_thread(call: Callable[[], Any]) -> Any:
-    """What a function returns on a thread that ends then.
+def _on_a_thread(call: Callable[[], Any]) -> None:
+    """Call a function on a thread that ends then, and wait for it, after Ctrl-C, too.
 
     While a thread that has set a number of BLAS goes on, threadpoolctl lets no other one set it.
     """
-    returned: list[Any] = []
-    thread = threading.Thread(target=lambda: returned.append(call()))
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
     try:
         thread.start()
     except RuntimeError:  # the interpreter ends
-        return call()
-    thread.join()
-    return returned[0]
+        call()
+        return
+    try:
+        thread.join()
+    except BaseException:
+        thread.join()
+        raise
+    if raised:
+        raise raised[0]

@@ -29,7 +29,7 @@ from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from framefold.common import _foreign
-from framefold.common.threading import OfProcess
+from framefold.common.threading import Keep, OfProcess
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
 from framefold.executor._processes.workers import Started, command_of, environment_for
@@ -259,22 +259,22 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
 _LOGS = OfProcess()
 
 
-def _set_level(level: int | str | None) -> Callable[[], object]:
-    """Have Dask say nothing below a level, if there is one; gives what undoes that."""
+def _set_level(level: int | str | None, keep: Keep) -> None:
+    """Have Dask say nothing below a level, if there is one; ``keep`` gets what undoes that."""
     handlers = [
         handler
         for handler in logging.getLogger("distributed").handlers
         if level and isinstance(handler, logging.StreamHandler)
     ]
     before = [(handler, handler.level) for handler in handlers]
-    for handler in handlers:
-        handler.setLevel(level.upper() if isinstance(level, str) else level)  # type: ignore[arg-type]
 
     def undo() -> None:
         for handler, was in before:
             handler.setLevel(was)
 
-    return undo
+    keep(undo)
+    for handler in handlers:
+        handler.setLevel(level.upper() if isinstance(level, str) else level)  # type: ignore[arg-type]
 
 
 def _at_home(worker: Mapping[str, Any], folder: str, security: Security) -> dict[str, Any]:
