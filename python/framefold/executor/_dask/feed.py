@@ -158,9 +158,7 @@ class Feed:
         try:
             if busy or idle:
                 await stop(self._client, self._number, busy, idle, self._executor._own)
-            if self._coroutines:
-                # They end with their futures, but for results that are on their way.
-                await asyncio.wait(self._coroutines, timeout=PATIENCE)
+            await self._resources.end(self._coroutines, PATIENCE)
         finally:
             self._cancel()
 

@@ -24,6 +24,8 @@ from framefold.executor._tasks import ATTEMPTS
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
 SMALL = 32 << 10
+#: What waits for a future ends within so many seconds once that is released.
+BRIEFLY = 0.1
 
 _numbers = itertools.count(1)
 
@@ -126,6 +128,18 @@ class RunResources:
             elif isinstance(resource, SharedBuffer) and resource in self._lent:
                 self._lent.remove(resource)
                 self._buffers.give_back(resource)
+
+    async def end(self, coroutines: set[asyncio.Task[Any]], timeout: float) -> None:
+        """Wait for what waits for futures: when these are released, it ends by itself.
+
+        Those of results that are on their way are released when they are there, or do not come in
+        so many seconds.
+        """
+        if coroutines:
+            await asyncio.wait(coroutines, timeout=timeout)
+        if coroutines:
+            self.release(*list(self._futures.values()))
+            await asyncio.wait(coroutines, timeout=BRIEFLY)
 
     def close(self) -> None:
         """Release everything, and from now on also what comes late."""
