@@ -231,6 +231,8 @@ def case(line, base="One"):
             "NumPy refuses it, too: the array stays uint8, which",
         ),
         ("f = frame.astype(np.int8); f[1:] *= -129", "int8, which has no -129"),
+        ("f = frame.astype(np.uint8); f >>= 8", "shifted by 8 bits, nothing is left of uint8"),
+        ("f = frame.astype(np.uint64); f <<= 64", "nothing is left of uint64: write a[:] = 0"),
         ("y = np.array(frame)[0]", "of arrays, a.copy() makes a copy, and np.stack((a, b)) one of"),
         ("y = np.array([frame[0], frame[1]])", "of arrays, a.copy() makes a copy, and np.stack"),
         ("y = np.mean(frame, axis=0)", "axis=Literal[int](0)): got an unexpected keyword argument"),
@@ -239,6 +241,10 @@ def case(line, base="One"):
         ("y = np.linalg.norm(frame * 0.5, 'fro')", "np.linalg.norm takes no text in compiled code"),
         (
             "y = frame.dtype == f'float{32}'",
+            "the name of a dtype has to be in the code, as in",
+        ),
+        (
+            "names = ['uint8', 'float32']; y = frame.dtype in names",
             "the name of a dtype has to be in the code, as in",
         ),
         ("import os", "compiled code cannot import; do so at the head of the file"),

@@ -138,6 +138,22 @@ def test_powers_of_integers_are_not_rounded(ctx):
     assert found["x"][0, 1, 0] == (2**27 + 1) ** 2 != float((2**27 + 1) ** 2)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
+def test_powers_of_numbers_are_as_short_as_these(ctx, dtype):
+    """Those of functions, as NumPy's; operators are of 64 bits."""
+
+    class Powers(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            x, a = self.results.x, frame[0]
+            x[0] = np.power(a[0], a[1])
+            x[1] = np.power(a[1], a[1]) + np.power(a, a)[1]
+
+    largest = np.iinfo(dtype).max
+    frames = np.array([[[largest - 3, 5]]], dtype)
+    both(ctx, frames, Powers, params=lambda: {"n": 2})
+
+
 def test_types_of_python_are_dtypes(ctx):
     kind = complex
 
@@ -169,8 +185,9 @@ def test_dtypes_are_compared_with_names(ctx, dtype):
             x[3] = frame.dtype in ("f4", "f8")
             x[4] = frame.dtype not in ["uint8", "<u2"]
             x[5] = self.meta.input_dtype == "float32"
+            x[6] = (frame.dtype != "bfloat16") + 10 * (frame.dtype in ("", "u2"))
 
-    both(ctx, np.zeros((1, 1, 4), dtype), Dtypes, params=lambda: {"n": 6})
+    both(ctx, np.zeros((1, 1, 4), dtype), Dtypes, params=lambda: {"n": 7})
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])

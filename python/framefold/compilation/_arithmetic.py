@@ -146,12 +146,18 @@ def _comparison_of_dtypes(function: Any, kinds: Any, loc: Any) -> bool | None:
     if function not in (operator.eq, operator.ne, operator.contains) or len(found) != 1:
         return None
     (other,) = (each for each in kinds if not isinstance(each, nt.DType))
-    names = [*other] if isinstance(other, nt.BaseTuple) else [other]
+    if isinstance(other, nt.Sequence | nt.ListType | nt.Set) and not isinstance(
+        other, nt.BaseTuple
+    ):
+        names = [other.dtype]
+    else:
+        names = [*other] if isinstance(other, nt.BaseTuple) else [other]
     if nt.unicode_type not in map(nt.unliteral, names):
         return None
     if not all(isinstance(each, nt.StringLiteral) for each in names):
         raise NumbaTypeError(DTYPE_NAMES, loc=loc)
-    among = any(np.dtype(each.literal_value) == as_dtype(found[0].dtype) for each in names)
+    # Not made dtypes here: NumPy takes no name that it does not know for an error.
+    among = any(as_dtype(found[0].dtype) == each.literal_value for each in names)
     return among != (function is operator.ne)
 
 
@@ -385,6 +391,11 @@ class Arithmetic(KeepReadOnly):
         if called in (operator.ifloordiv, operator.ipow) and array_of(kinds[0]):
             outs = [a]
         made = self._quotient(function, (a, b), kinds, new, loc)
+        if called is np.power and not any(map(array_of, kinds[:2])):
+            # Of numbers, operators are of 64 bits, and functions as short as the numbers.
+            both = np.promote_types(*(as_dtype(dtype_of(kind)) for kind in kinds[:2]))
+            name = new(ir.Global("dtype", both.type, loc))
+            made = ir.Expr.call(name, (new(made),), (), loc)
         if not outs:
             return made
         if called is not np.divmod:

@@ -7,6 +7,7 @@ and no dtypes. This module imports Numba.
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,7 @@ BY_DTYPE = ("astype", "view")
 #: Functions of NumPy's of two operands of one type, which are the last ones.
 OF_TWO = {name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2}
 OF_TWO = OF_TWO - {"ldexp"} | {"where"}
+SHIFTS = (operator.ilshift, operator.irshift)
 
 
 class Fitting:
@@ -46,8 +48,8 @@ class Fitting:
         Whether it is beside an array that stays of its dtype.
     """
 
-    def __init__(self, value: int, *, in_place: bool) -> None:
-        self.value, self.in_place = value, in_place
+    def __init__(self, value: int, *, in_place: bool, shifts: bool = False) -> None:
+        self.value, self.in_place, self.shifts = value, in_place, shifts
 
     def type_beside(self, other: Any, number: Any) -> Any:
         """The type of the integer beside something of another type."""
@@ -59,6 +61,9 @@ class Fitting:
             raise NumbaTypeError(text)
         if dtype.signed:
             return number
+        if self.in_place and self.shifts and self.value >= dtype.bitwidth:
+            text = f"shifted by {self.value} bits, nothing is left of {dtype}: write a[:] = 0"
+            raise NumbaTypeError(text)
         if not (self.in_place or dtype == nt.uint64):
             return number  # of others, compiled code has no dtype that integers do not fit
         return dtype if 0 <= self.value <= dtype.maxval else number
@@ -69,7 +74,9 @@ class FittingType(nt.Callable, nt.Dummy):  # type: ignore[misc]
 
     def __init__(self, function: Fitting) -> None:
         self.function = function
-        super().__init__(name=f"framefold.Fitting({function.value}, {function.in_place})")
+        super().__init__(
+            name=f"framefold.Fitting({function.value}, {function.in_place}, {function.shifts})"
+        )
 
     def get_call_type(self, context: Any, arguments: Any, named: Any) -> Any:
         """What comes back."""
@@ -121,7 +128,9 @@ class AddTypes(FunctionPass):  # type: ignore[misc]
                     if value.op in ("binop", "inplace_binop"):
                         in_place = value.op == "inplace_binop"
                         operands = [value.lhs, value.rhs]
-                        made = _beside(function, operands, new, in_place=in_place)
+                        made = _beside(
+                            function, operands, new, in_place=in_place, shifts=value.fn in SHIFTS
+                        )
                         value.lhs, value.rhs = made
                     elif value.op == "call":
                         _change_call(function, value, new)
@@ -165,7 +174,9 @@ def _dtype(function: Any, variable: Any, new: Any) -> Any:
     return variable if made is None else new(ir.Global(made.__name__, made, variable.loc))
 
 
-def _beside(function: Any, operands: Any, new: Any, *, in_place: bool) -> list[Any]:
+def _beside(
+    function: Any, operands: Any, new: Any, *, in_place: bool, shifts: bool = False
+) -> list[Any]:
     """Two operands; if one is an integer in the code, a call of that with the other."""
     made = list(operands)
     numbers = [_integer(function, each) for each in operands]
@@ -173,7 +184,9 @@ def _beside(function: Any, operands: Any, new: Any, *, in_place: bool) -> list[A
         return made
     at = int(numbers[0] is None)
     number, other, loc = operands[at], operands[1 - at], operands[at].loc
-    fitting = new(ir.Global("fitting", Fitting(numbers[at] or 0, in_place=in_place), loc))
+    fitting = new(
+        ir.Global("fitting", Fitting(numbers[at] or 0, in_place=in_place, shifts=shifts), loc)
+    )
     made[at] = new(ir.Expr.call(fitting, (other, number), (), loc))
     return made
 
