@@ -42,7 +42,8 @@ impl TimeStamp {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let fields = Fields::little(bytes);
         let seconds = fields.u32(0).map(i64::from).filter(|seconds| SECONDS.contains(seconds))?;
-        let below = |part: u16| (part < 1000).then_some(i64::from(part));
+        // Some writers round up to a full second.
+        let below = |part: u16| (part <= 1000).then_some(i64::from(part));
         let milliseconds = below(fields.u16(4)?)?;
         let microseconds = below(fields.u16(6).unwrap_or(0))?;
         Some(TimeStamp((seconds * 1000 + milliseconds) * 1000 + microseconds))
@@ -80,7 +81,8 @@ mod tests {
         assert_eq!(before.to_string(), "2015-07-01T18:41:15.770000Z");
         assert!((time.since(before) - 0.00543).abs() < 1e-12);
         assert_eq!(of(0, 0, &[0, 0]), None);
-        assert_eq!(of(1_435_776_075, 1000, &[0, 0]), None);
-        assert_eq!(of(1_435_776_075, 0, &1000u16.to_le_bytes()), None);
+        assert!(of(1_435_776_075, 1000, &[0, 0]).is_some());
+        assert_eq!(of(1_435_776_075, 1001, &[0, 0]), None);
+        assert_eq!(of(1_435_776_075, 0, &1001u16.to_le_bytes()), None);
     }
 }

@@ -220,7 +220,7 @@ fn frames_know_when_they_were_recorded() {
     assert_eq!(open(5, 6, &times).0, None);
     assert_eq!(open(5, 0, &[]).0, None);
     assert_eq!(open(5, 8, &[]).0, None);
-    assert_eq!(open(5, 8, &[(1_435_776_075, 1000, 0)]).0, None);
+    assert_eq!(open(5, 8, &[(1_435_776_075, 1001, 0)]).0, None);
 }
 
 /// Slots that a recording allocated and never wrote are no frames: from a frame of zeros the dark
