@@ -341,6 +341,20 @@ def test_tags_that_contradict_the_length_of_strips_are_said(ctx, tmp_path, tag, 
     assert f"'a.tif': the first strip or tile has {size} bytes, but" in warning
 
 
+@odd("contradict each other")
+def test_tags_that_contradict_each_other_in_many_files_are_said_once(ctx, tmp_path):
+    data = pixels((3, 12, 18), "uint16")
+    for number, page in enumerate(data):
+        path = tmp_path / f"a{number}.tif"
+        write(path, page, metadata=None)
+        with tifffile.TiffFile(path, mode="r+") as file:
+            file.pages[0].tags["StripByteCounts"].overwrite(12 * 18)
+    dataset = ctx.load("tiff", tmp_path / "a*.tif")
+    (warning,) = dataset.warnings
+    assert warning.startswith("'a0.tif': the first strip or tile has 216 bytes, but")
+    assert warning.endswith("; so in 3 files")
+
+
 @POSITIONS_WITHOUT_DATA
 def test_one_directory_for_all_frames(ctx, tmp_path):
     data = pixels((3, 4, 14, 17), "uint16")

@@ -87,6 +87,10 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     stack.check_places()?;
     stack.warnings.extend(files::notes(&options.files));
     stack.warnings.extend(stack.sizes.warning());
+    stack.warnings.extend(stack.doubt.take().map(|(why, n)| match n {
+        1 => why,
+        n => format!("{why}; so in {n} files"),
+    }));
     stack.arrange();
     source::make(stack, options)
 }
@@ -135,6 +139,8 @@ struct Stack {
     description: Description,
     sizes: files::PixelSizes,
     warnings: Vec<String>,
+    /// What is wrong with the tags of the first file of which something is, and how many there are.
+    doubt: Option<(String, usize)>,
 }
 
 impl Stack {
@@ -255,7 +261,10 @@ impl Stack {
             ));
         }
         self.cut = self.cut.or(cut.is_some().then_some(file));
-        self.warnings.extend(doubt.into_iter().chain(cut).map(|why| format!("'{name}': {why}")));
+        if let Some(why) = doubt {
+            self.doubt.get_or_insert_with(|| (format!("'{name}': {why}"), 0)).1 += 1;
+        }
+        self.warnings.extend(cut.map(|why| format!("'{name}': {why}")));
         if self.n_frames == first_frame {
             return Err(storage.locate(Error::bad_file("there is no page of full size")));
         }

@@ -340,9 +340,9 @@ impl Place {
         let Place::Chunks(_, Some(lens)) = self else { return None };
         let said = lens.get(storage, flavour, 0).ok().filter(|&len| len > 0)?;
         let needed = layout.stored_bytes(0).filter(|&needed| needed != said)?;
-        let (shape, dtype) = (&layout.chunk, layout.stored.dtype);
+        let shape = &layout.chunk;
         Some(format!(
-            "the first strip or tile has {said} bytes, but {shape:?} pixels in {dtype} take {needed}: \
+            "the first strip or tile has {said} bytes, but {shape:?} pixels of its bits take {needed}: \
              the tags of the page contradict each other, and its pixels may be wrong"
         ))
     }
