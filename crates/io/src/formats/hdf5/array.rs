@@ -60,10 +60,7 @@ impl Array {
         let shape = match &members {
             Some(set) => lens(&set.shape)
                 .ok_or_else(|| Error::bad_file(format!("{:?} is no shape", set.shape)))?,
-            None => {
-                check_room(dataset)?;
-                shape_of(dataset)?
-            }
+            None => shape_of(dataset)?,
         };
         let size = dtype.dtype.size();
         let mut fill = vec![0; size];
@@ -94,6 +91,9 @@ impl Array {
                 dataset.name()
             )));
         };
+        if members.is_none() {
+            check_room(dataset)?;
+        }
         let bytes = checked_product(&shape)
             .and_then(|cells| cells.checked_mul(u64::try_from(size).ok()?))
             .filter(|&bytes| i64::try_from(bytes).is_ok())
