@@ -104,7 +104,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         (dark, gain) => Some(Corrections::try_new(&sig_shape, dark, gain, Vec::new(), true)?),
     };
     if options.nav_shape.is_none() {
-        warnings.extend(hdr.doubt(n_frames));
+        warnings.extend(hdr.doubt(n_frames, options.sync_offset));
     }
     let nav_shape = match hdr.scan {
         Some((rows, columns)) => vec![rows, columns],

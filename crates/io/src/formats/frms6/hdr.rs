@@ -86,9 +86,11 @@ impl Hdr {
         self.entries.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
     }
 
-    /// A word about a scan that cannot be read, or is too small for so many frames.
-    pub(super) fn doubt(&self, n_frames: u64) -> Option<String> {
-        let size = self.value("stemimagesize")?;
+    /// A word about a scan that cannot be read, or is too small for so many frames, of which `sync_offset` are
+    /// skipped.
+    pub(super) fn doubt(&self, n_frames: u64, sync_offset: i64) -> Option<String> {
+        let none = ["", "0", "0x0"];
+        let size = self.value("stemimagesize").filter(|size| !none.contains(&size.trim()))?;
         let Some((rows, columns)) = self.scan else {
             return Some(format!(
                 "the .hdr file says that the scan is '{size}' (stemimagesize), expected as in '64x128'; \
@@ -96,7 +98,8 @@ impl Hdr {
             ));
         };
         let n_positions = u64::try_from(rows.saturating_mul(columns)).unwrap_or(u64::MAX);
-        let more = n_frames.checked_sub(n_positions).filter(|&more| more > 0)?;
+        let more = i128::from(n_frames) - i128::from(sync_offset) - i128::from(n_positions);
+        let more = Some(more).filter(|&more| more > 0)?;
         Some(format!(
             "the .hdr file says that the scan is {size}, and there are {n_frames} frames: the last \
              {more} are not shown; if it is another scan, give nav_shape"
@@ -153,11 +156,17 @@ mod tests {
         for size in ["0x3", "3", "ax3", "99999999999x99999999999", "-2x3"] {
             let hdr = Hdr::parse(&TEXT.replace("2x3", size)).unwrap();
             assert_eq!(hdr.scan, None, "{size}");
-            assert!(hdr.doubt(6).is_some_and(|doubt| doubt.contains(&format!("'{size}'"))));
+            assert!(hdr.doubt(6, 0).is_some_and(|doubt| doubt.contains(&format!("'{size}'"))));
         }
-        let doubt = |text: &str, n_frames| Hdr::parse(text).unwrap().doubt(n_frames);
-        assert_eq!([5, 6].map(|n_frames| doubt(TEXT, n_frames)), [None, None]);
-        assert!(doubt(TEXT, 8).is_some_and(|doubt| doubt.contains("the last 2 are not shown")));
-        assert_eq!(doubt(&TEXT.replace("stemimagesize", "size"), 8), None);
+        let doubt = |text: &str, n, offset| Hdr::parse(text).unwrap().doubt(n, offset);
+        for (n, offset) in [(5, 0), (6, 0), (8, 2), (7, 1), (5, -1)] {
+            assert_eq!(doubt(TEXT, n, offset), None, "{n} {offset}");
+        }
+        for (n, offset) in [(8, 0), (9, 1), (6, -2)] {
+            let doubt = doubt(TEXT, n, offset).unwrap();
+            assert!(doubt.contains("the last 2 are not shown"), "{n} {offset}");
+        }
+        assert_eq!(doubt(&TEXT.replace("stemimagesize", "size"), 8, 0), None);
+        assert_eq!(doubt(&TEXT.replace("2x3", "0x0"), 8, 0), None);
     }
 }
