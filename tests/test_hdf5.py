@@ -447,10 +447,15 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("records", (3, 4, 5), [("a", "u1"), ("b", "f4")])
         file.create_dataset("outside", (3, 4, 5), "u1", external=[("pixels.bin", 0, 60)])
+        elsewhere = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        elsewhere.set_external(b"pixels.bin", 0, h5py.h5f.UNLIMITED)
+        grows = h5py.h5s.create_simple((3, 4, 5), (h5py.h5s.UNLIMITED, 4, 5))
+        h5py.h5d.create(file.id, b"grows", h5py.h5t.STD_U8LE, grows, elsewhere)
         unusual = h5py.h5t.IEEE_F32LE.copy()
         unusual.set_norm(h5py.h5t.NORM_NONE)
         h5py.h5d.create(file.id, b"norm", unusual, h5py.h5s.create_simple((3, 4, 5)))
-    for name, words in [("records", "records"), ("outside", "other files"), ("norm", "IEEE")]:
+    refused = {"records": "records", "outside": "other files", "grows": "other files"}
+    for name, words in {**refused, "norm": "IEEE"}.items():
         with pytest.raises(FramefoldError, match=words):
             ff.Context().load("hdf5", tmp_path / "a.h5", ds_path=name)
 
