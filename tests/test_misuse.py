@@ -587,3 +587,9 @@ def test_what_is_no_dtype_is_named(ctx, dataset, tmp_path, dtype):
     ):
         with pytest.raises(InvalidArgumentError, match=r"dtype( of .*)? is .*, expected one that"):
             call()
+
+
+def test_results_of_a_list_are_asked_for_one_of_them_first(ctx, dataset):
+    results = ctx.run_udf(dataset, [ff.SumUDF()])
+    with pytest.raises(TypeError, match=r"as in results\[0\]\['intensity'\]"):
+        results["intensity"]

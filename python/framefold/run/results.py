@@ -13,7 +13,7 @@ from framefold import _engine
 from framefold.common._booleans import boolean
 from framefold.common._tracebacks import shorten, shortened
 from framefold.common.buffers import BufferWrapper
-from framefold.exceptions import UDFError
+from framefold.exceptions import ArgumentTypeError, UDFError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +177,11 @@ class UDFResultTuple(_SavedTogether, tuple[UDFResultDict, ...]):
         """One of them, or those that a slice selects, which can be saved, too."""
         if isinstance(index, slice):
             return UDFResultTuple(super().__getitem__(index))
+        if isinstance(index, str):
+            raise ArgumentTypeError(
+                f"these are the results of a list of {len(self)} UDFs: take those of one of them "
+                f"first, as in results[0][{index!r}]"
+            )
         return super().__getitem__(index)
 
     def _grouped(self, names: Sequence[str] | None) -> dict[str, Any]:

@@ -754,7 +754,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         if not isinstance(corrections, CorrectionSet):
             raise InvalidArgumentError(
                 f"corrections is a {type(corrections).__name__}; "
-                f"use CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
+                f"use framefold.io.corrections.CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
             )
         if not corrections.have_corrections():
             return corrections, frames.with_corrections(None)
