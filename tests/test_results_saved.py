@@ -286,7 +286,7 @@ def test_folders_with_something_else_are_not_replaced(results, tmp_path):
 
 
 def test_what_cannot_be_saved_is_said(results, tmp_path):
-    with pytest.raises(InvalidArgumentError, match=r"use one of .*\.h5"):
+    with pytest.raises(InvalidArgumentError, match=r"use one of .*\.h5.*plot\(\) draws pictures"):
         results.save(tmp_path / "x.docx")
     with pytest.raises(InvalidArgumentError, match=r"\.tif holds one result"):
         results.save(tmp_path / "x.tif")

@@ -148,7 +148,7 @@ def ending_of(path: Path) -> str:
     if ending is None:
         raise InvalidArgumentError(
             f"'{path}' does not end in anything that results are saved as; use one of "
-            f"{', '.join(WRITERS)}"
+            f"{', '.join(WRITERS)}; in Python, plot() draws pictures"
         )
     return ending
 
