@@ -238,6 +238,18 @@ def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack, of_parts):
         assert found.sum() == found[0, 6] == expected
 
 
+@pytest.mark.parametrize("use_sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["uint64", "int64"])
+def test_integers_of_either_sign_keep_their_values(use_sparse, dtype):
+    """The common dtype of int64 and uint64 is float64, which has 53 bits."""
+    largest = int(np.iinfo(dtype).max)
+    masks = [np.array([[value, 1, 0]], of) for value, of in ((largest, dtype), (2**53 + 1, "i8"))]
+    factories = [lambda: masks[0], lambda: masks[1], lambda: masks[1].astype("u8")]
+    found = to_dense(MaskContainer(factories, dtype, use_sparse=use_sparse).computed_masks)
+    assert found.dtype == dtype
+    assert found[:, 0].tolist() == [[largest, 1, 0], [2**53 + 1, 1, 0], [2**53 + 1, 1, 0]]
+
+
 def test_containers_travel_without_their_masks():
     container = MaskContainer([one_mask], dtype=np.float32, count=1)
     container.computed_masks  # noqa: B018 - so that there is something to leave behind

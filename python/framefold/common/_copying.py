@@ -24,7 +24,8 @@ MAX_THREADS = 8
 def concatenated(arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     """A copy of all ``arrays``, along their first axis, in ``dtype``."""
     if any(array.dtype != dtype or array.shape[1:] != arrays[0].shape[1:] for array in arrays):
-        return np.concatenate(arrays).astype(dtype, copy=False)
+        # Each by itself: the common dtype of int64 and uint64 holds neither.
+        return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
     rows = [array[i : i + 1] for array in arrays for i in range(len(array))]
     whole = np.empty((len(rows), *arrays[0].shape[1:]), dtype)
 

@@ -435,19 +435,21 @@ def _compute(
     target = np.result_type(*(row.dtype for row in rows)) if dtype is None else dtype
     if sparse if use_sparse is None else bool(use_sparse):
         scipy_sparse = require("scipy.sparse", "MaskContainer", "sparse masks")
-        matrix = scipy_sparse.vstack([_csr(row) for row in rows], format="csc")
-        _check_that_it_fits(matrix.data, target)
-        # Rounded to the dtype, also where SciPy has it in a wider one only.
-        values = matrix.data.astype(target).astype(scipy_dtype(target), copy=False)
-        columns = scipy_sparse.csc_matrix(
-            (values, matrix.indices, matrix.indptr), shape=matrix.shape
-        )
-        return _Stack(sig, target, None, columns)
+        parts = [_converted(_csr(row), target) for row in rows]
+        return _Stack(sig, target, None, scipy_sparse.vstack(parts, format="csc"))
     arrays = [to_dense(row) for row in rows]
     for array in arrays:
         _check_that_it_fits(array, target)
     dense = concatenated(arrays, target)
     return _Stack(sig, target, dense.reshape((len(dense), *sig)), None)
+
+
+def _converted(matrix: Any, dtype: np.dtype[Any]) -> Any:
+    """A CSR matrix with values of a dtype that holds them."""
+    _check_that_it_fits(matrix.data, dtype)
+    # Rounded to the dtype, also where SciPy has it in a wider one only.
+    values = matrix.data.astype(dtype).astype(scipy_dtype(dtype), copy=False)
+    return type(matrix)((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _check_that_it_fits(mask: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
