@@ -494,6 +494,15 @@ def test_sums_of_sparse_frames_that_fit_in_the_end(ctx):
     assert found.tolist() == [[2, 2, 2], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("form", ["COO", "GCXS"])
+def test_sums_of_sparse_frames_of_uint64_in_python(ctx, form):
+    frames = np.zeros((3, 2, 3), dtype="uint64")
+    frames[0, 0], frames[1, 0, 0] = 2**53 + 1, 2
+    array = getattr(pytest.importorskip("sparse"), form).from_numpy(frames)
+    found = ctx.run_udf(ctx.load("memory", data=array, sig_dims=2), in_python(ff.SumUDF)("u1"))
+    assert found["intensity"].data.tolist() == frames.sum(axis=0).tolist()
+
+
 def test_sums_of_frames_of_half_precision_in_python(ctx):
     frames = np.full((2, 40, 50), 50, dtype="float16")
     frames[1, 0, 0] = 51

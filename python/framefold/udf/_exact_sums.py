@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.sparse import is_sparse, to_dense
+from framefold.common.sparse import is_scipy, is_sparse, to_csr, to_dense
 from framefold.exceptions import InvalidArgumentError
 
 #: Floats tell up to this part of the largest integer whether a sum is within reach.
@@ -113,12 +113,15 @@ def sums_fit(tile: Any, axis: int) -> bool:
 
 
 def sums(tile: Any, axis: int) -> Any:
-    """Sums along an axis, by the library of the array.
+    """Sums along an axis, by the library of the array; of sparse ones, axes may be flattened.
 
     They are in float64 where integers may not fit, and of half precision in float32.
     """
     if tile.dtype == np.float16:
         tile = tile.astype(np.float32)
+    if tile.dtype == np.uint64 and is_sparse(tile) and not is_scipy(tile):
+        # PyData's arrays add the zeros between entries in double precision, and entries with them.
+        tile = to_csr(tile.reshape((tile.shape[0], -1)))
     return np.sum(tile if sums_fit(tile, axis) else tile.astype(np.float64), axis=axis)
 
 
