@@ -334,3 +334,17 @@ def test_centres_of_complex_frames(executor):
         np.testing.assert_allclose(result["magnitude"].data, length, atol=1e-5)
         curl = np.gradient(field[..., 0], axis=1) - np.gradient(field[..., 1], axis=0)
         np.testing.assert_allclose(result["curl"].data, curl, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [-(2**63), 2**60])
+@pytest.mark.parametrize("backend", ["numpy", "sparse.COO"])
+def test_logarithms_are_of_exact_differences_of_large_integers(ctx, offset, backend):
+    class Mine(LogsumUDF):
+        def get_backends(self):
+            return (backend,)
+
+    steps = np.random.default_rng(7).integers(0, 200, size=(4, 3, 6, 5))
+    dataset = ctx.load("memory", data=offset + steps, sig_dims=2, num_partitions=3)
+    found = ctx.run_udf(dataset, Mine())["logsum"].data
+    expected = np.log(steps - steps.min(axis=(2, 3), keepdims=True) + 1).sum(axis=(0, 1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -41,6 +41,12 @@ class LogsumUDF(UDF):
             self.BACKEND_SPARSE_GCXS,
         )
 
+    def get_preferred_input_dtype(self) -> npt.DTypeLike:
+        """Integers of 64 bits as they are: no float holds how far they are apart."""
+        dtype = self.meta.dataset_dtype
+        exact = dtype.kind in "iu" and dtype.itemsize == 8
+        return self.USE_NATIVE_DTYPE if exact else super().get_preferred_input_dtype()
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""
         return {"logsum": self.buffer(kind="sig", dtype=np.float32)}
@@ -51,8 +57,7 @@ class LogsumUDF(UDF):
             scaled = _scaled(to_csr(frame.reshape((1, -1))))
             self.results.logsum[:] += self.forbuf(scaled, self.results.logsum)
         else:
-            frame = _wide(frame)
-            self.results.logsum[:] += np.log(frame - np.min(frame) + 1)
+            self.results.logsum[:] += np.log(_above(frame, np.min(frame)) + 1)
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""
@@ -61,21 +66,24 @@ class LogsumUDF(UDF):
 
 def _scaled(row: Any) -> npt.NDArray[Any]:
     """The logarithm of one sparse frame: one for all zeros, and one for each entry."""
-    n_cells, entries = row.shape[1], _wide(row.data)
-    zero = entries.dtype.type(0)
+    n_cells, entries = row.shape[1], row.data
+    zero = np.zeros(1, entries.dtype)
     is_full = len(entries) == n_cells
     lowest = np.min(entries if is_full else np.append(entries, zero))
-    of_entries: npt.NDArray[Any] = np.log(entries - lowest + 1)
+    of_entries: npt.NDArray[Any] = np.log(_above(entries, lowest) + 1)
     if is_full:
         return of_entries[np.argsort(row.indices)]
-    scaled = np.full(n_cells, np.log(zero - lowest + 1))
+    scaled = np.full(n_cells, np.log(_above(zero, lowest) + 1))
     scaled[row.indices] = of_entries
     return scaled
 
 
-def _wide(values: Any) -> Any:
-    """Values in double precision, where differences of integers cannot wrap around."""
-    return values.astype(np.result_type(values.dtype, np.float64), copy=False)
+def _above(values: Any, lowest: Any) -> Any:
+    """How far values are above the lowest of them, in double precision."""
+    if values.dtype.kind in "iu":
+        # As unsigned numbers of as many bits, differences are exact.
+        values, lowest = (values - lowest).view(f"u{values.dtype.itemsize}"), 0
+    return values.astype(np.result_type(values.dtype, np.float64), copy=False) - lowest
 
 
 def run_logsum(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,13 +176,15 @@ def leave_behind(
     from framefold.udf.engine.main_side import enter
     from framefold.udf.engine.results import apart
 
-    meta = UDFMeta(
+    known = partial(
+        UDFMeta,
         dataset_shape=dataset.shape,
         dataset_dtype=dataset.dtype,
-        input_dtype=np.result_type(udf.get_preferred_input_dtype(), dataset.dtype),
         roi=roi,
         merged=valid,
     )
+    udf.meta = known(input_dtype=dataset.dtype)  # its preference may depend on it
+    meta = known(input_dtype=np.result_type(udf.get_preferred_input_dtype(), dataset.dtype))
     arrays = {name: apart(result)[0] for name, _, _, result in results}
     enter(udf, params=udf._kwargs, meta=meta, results=UDFData(RESULTS, arrays))
 
