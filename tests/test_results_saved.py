@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import zlib
@@ -459,3 +460,30 @@ def test_names_of_axes_lead_nowhere_else(ctx, tmp_path, name, how):
     np.testing.assert_array_equal(group["intensity"][...], np.full((2, 3), 30))
     _, found = group["intensity"].metadata.dimension_names
     np.testing.assert_array_equal(group[found][...], [0, 0.5, 1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work differently")
+@pytest.mark.parametrize("ending", [".h5", ".hspy", ".npy"])
+def test_ctrl_c_is_heard_while_a_large_array_is_written(tmp_path, ending):
+    """Within the one call that writes it: the file is not complete then."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        written = sum(path.stat().st_size for path in tmp_path.iterdir())
+        if 0 < written < large.nbytes:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Stopped
+
+    large = np.zeros((*NAV, 6 << 20), np.uint8)
+    result = buffer("nav", large)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        with pytest.raises(Stopped):
+            result.save(tmp_path / f"x{ending}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert os.listdir(tmp_path) == []

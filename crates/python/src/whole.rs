@@ -2,11 +2,11 @@
 
 use crate::arrays::native_from_numpy;
 use crate::ending::detached;
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, from_python};
 use crate::file_path::FilePath;
 use crate::observer::interruptible;
 use framefold::Error;
-use framefold::core::StoredDType;
+use framefold::core::{StoredDType, interrupt};
 use framefold::io::{
     OutputKind, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WholeOutput, write_tiff,
     write_tree,
@@ -55,11 +55,11 @@ impl WholeFile {
         let mut bytes = Vec::new();
         collect_bytes(&root, &mut bytes)?;
         let tree = tree(py, &root, &mut bytes.iter())?;
-        let output = self.locked();
-        match output.as_ref() {
-            Some(output) => write_tree(output, &tree).or_raise(py),
-            None => Ok(()),
-        }
+        // Not with `locked`: what handles a signal may let other threads of Python go on.
+        let Some(output) = self.locked().take() else { return Ok(()) };
+        let written = interrupt::watched(signals, || write_tree(&output, &tree));
+        *self.locked() = Some(output);
+        written.or_raise(py)
     }
 
     /// Writes pages as TIFF: the last two axes but those of channels, in C order of the others.
@@ -118,6 +118,12 @@ impl WholeFile {
     fn locked(&self) -> MutexGuard<'_, Option<WholeOutput>> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Looks for Ctrl-C on a thread that keeps the interpreter's lock.
+fn signals() -> framefold::Result<()> {
+    Python::attach(|py| py.check_signals())
+        .map_err(|exception| from_python(exception, "interrupted"))
 }
 
 /// Where what is to be `path` is until it is complete.

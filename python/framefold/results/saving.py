@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,8 +198,10 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
 
 
 def _npy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    array = _with_nan(_only(groups), ending)
     with whole.part.open("wb") as file:
-        np.save(file, _with_nan(_only(groups), ending), allow_pickle=False)
+        # What is no file gets the array piece by piece, and Ctrl-C is heard between two of them.
+        np.save(SimpleNamespace(write=file.write), array, allow_pickle=False)
 
 
 def _npz(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:

@@ -5,7 +5,10 @@ use super::node::{Image, Node, Value};
 use super::{FIRST_PIXEL, NOWHERE};
 use crate::write::bytes::write_at;
 use crate::write::whole::WholeOutput;
-use framefold_core::{DType, Error, Result, memory};
+use framefold_core::{DType, Error, Result, interrupt, memory};
+
+/// So much of an array is written between two looks at whether to go on.
+const BLOCK: usize = 16 << 20;
 
 /// A group with what is in it, in order.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +41,7 @@ pub enum TreeNode<'a> {
 ///
 /// # Errors
 /// `Limit` if names are too long or too many; `InvalidArgument` if bytes and shape of an array do not fit each
-/// other; `Io`.
+/// other; `Io`; what [`interrupt::check`] says before each block of an array.
 pub fn write_tree(output: &WholeOutput, tree: &Tree<'_>) -> Result<()> {
     let (file, path) = (output.file()?, output.path());
     write_to(tree, &mut |bytes, offset| write_at(file, bytes, offset, path))
@@ -95,8 +98,12 @@ fn group(tree: &Tree<'_>, put: &mut Put<'_>, end: &mut u64) -> Result<Node> {
                     )));
                 }
                 let address = if bytes.is_empty() { NOWHERE } else { *end };
-                put(bytes, *end)?;
-                *end = (*end + bytes.len() as u64).next_multiple_of(8);
+                for block in bytes.chunks(BLOCK) {
+                    interrupt::check()?;
+                    put(block, *end)?;
+                    *end += block.len() as u64;
+                }
+                *end = end.next_multiple_of(8);
                 Node::Data {
                     shape: shape.clone(),
                     dtype: *dtype,
