@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold.common._notes import add_note
+from framefold.common.aux_data import AuxBufferWrapper
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.run.plan import Run, checked_udfs
 from framefold.run.results import UDFResultDict, UDFResults, UDFResultTuple
@@ -62,6 +63,12 @@ class Passes:
         self._others: list[UDF] = []
         for udf in udfs:
             self._place(udf, ())
+        #: AUX data of functions that wait, as they are now, by the address of their object.
+        self._aux: dict[int, AuxBufferWrapper] = {}
+        for udf in (*self._asked, *self._others):
+            for value in udf._kwargs.values() if _needs(udf) else ():
+                if isinstance(value, AuxBufferWrapper) and id(value) not in self._aux:
+                    self._aux[id(value)] = value.holding(value.data.copy())
         #: The results of each pass, in the order of its functions.
         self._results: list[Sequence[UDFResultDict]] = []
 
@@ -186,6 +193,9 @@ class Passes:
         """An object that stands in for one that waits for values."""
         stand_in = twin(udf)
         values = {key: self._value(reference) for key, reference in _needs(udf).items()}
+        for key, value in udf._kwargs.items():
+            if id(value) in self._aux:
+                values[key] = self._aux[id(value)]
         stand_in._kwargs = udf._changed(values)
         stand_in.params = UDFData(PARAMETERS, stand_in._kwargs)
         return stand_in
