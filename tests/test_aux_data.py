@@ -6,6 +6,8 @@ from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
+from framefold.executor._wire.runs import pickle_rest
+from framefold.run.plan import plan_run
 from framefold.udf import UDF
 
 NAV = np.arange(42.0).reshape(6, 7)
@@ -211,6 +213,19 @@ def test_data_that_are_filled_anew_and_given_once_more(executor):
     found = results[0]["aux"].data.reshape(-1)
     assert np.array_equal(found[:first], NAV.reshape(-1)[:first])
     assert np.all(found[first:] == -1)
+
+
+def test_data_of_several_functions_travel_once(ctx, dataset):
+    given = UDF.aux_data(np.zeros((6, 7, 1000)), kind="nav", extra_shape=(1000,), dtype="float64")
+
+    class Ignores(Filled):
+        def process_frame(self, frame):
+            self.results.aux[:] = self.params.aux[0]
+
+    run = plan_run(dataset, [Ignores(given), Ignores(given), Ignores(given)], None, 0)
+    arrays = [bridge.aux["aux"][1] for bridge in run.bridges]
+    assert arrays[0] is arrays[1] is arrays[2]
+    assert given.data.nbytes < len(pickle_rest(run)) < 2 * given.data.nbytes
 
 
 @pytest.mark.parametrize("executor", ["processes", "dask"])

@@ -493,6 +493,7 @@ def plan_run(
         dataset = dataset._plain()
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
+    laid_out: dict[int, npt.NDArray[Any]] = {}  # AUX data of several UDFs are there once
     # Frames that are brought to devices are reduced there, too.
     if allowed is None:
         on_devices = resident is not None
@@ -501,8 +502,7 @@ def plan_run(
         on_devices = CUPY in allowed and alone
     for each in udfs:
         each._at_begin(dataset)
-    only_declare = on_devices
-    natives = [native_udf(each, dataset, only_declares=only_declare) for each in udfs]
+    natives = [native_udf(each, dataset, only_declares=on_devices) for each in udfs]
     # Corrected pixels are dense, whatever they were before, and no integers.
     corrects = correction_set is not None and correction_set.have_corrections()
     pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
@@ -512,14 +512,14 @@ def plan_run(
             from framefold.arrays.cuda.reductions import twin_of
 
             twin = twin_of(each, native, dataset.dtype, pixels)
-        if native is not None and twin is None and only_declare:
+        if native is not None and twin is None and on_devices:
             native = native_udf(each, dataset)
         if native is None or twin is not None:
             from framefold.udf.engine.bridge import Bridge
 
             of = each if twin is None else twin
             applied = correction_set if corrects else None
-            bridge = Bridge(of, dataset.shape, dataset.dtype, mask, applied)
+            bridge = Bridge(of, dataset.shape, dataset.dtype, mask, applied, laid_out)
             bridge.is_twin = twin is not None
             bridge.order = None if orders is None else orders[len(bridges)]
             bridges.append(bridge)

@@ -83,6 +83,7 @@ class Bridge:
         dtype: npt.DTypeLike,
         roi: npt.NDArray[np.bool_] | None,
         corrections: CorrectionSet | None = None,
+        laid_out: dict[int, npt.NDArray[Any]] | None = None,
     ) -> None:
         #: What copies are made of; the user's own object may learn from the run.
         self.udf = recipe_of(udf)
@@ -97,7 +98,7 @@ class Bridge:
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
         self.aux: Aux = {}
-        self.aux = self.laid_out_aux(self.udf)
+        self.aux = self.laid_out_aux(self.udf, laid_out=laid_out)
         #: What copies for partitions are made of, by their first frames; the latest comes last.
         self.versions = Versions((Version(0, self.udf, self.aux, {}),))
         #: Those that the run came with, where it was sent to, once there are others.
@@ -349,21 +350,28 @@ class Bridge:
         return views
 
     def laid_out_aux(
-        self, udf: UDF, given: Container[str] = ()
+        self,
+        udf: UDF,
+        given: Container[str] = (),
+        laid_out: dict[int, npt.NDArray[Any]] | None = None,
     ) -> dict[str, tuple[str, npt.NDArray[Any]]]:
         """Kind and values of AUX data of the whole data set, with flattened navigation axes.
 
-        Those that are not ``given`` anew are as they were when the run began.
+        Those that are not ``given`` anew are as they were when the run began. Those that are
+        ``laid_out``, by the address of their object, are not copied again.
         """
         aux: dict[str, tuple[str, npt.NDArray[Any]]] = {}
+        known = {} if laid_out is None else laid_out
         for name, wrapper in udf._kwargs.items():
             if name in self.aux and name not in given and self.udf._kwargs[name] is wrapper:
                 aux[name] = self.aux[name]
             elif isinstance(wrapper, AuxBufferWrapper):
-                try:
-                    aux[name] = (wrapper.kind, wrapper.laid_out(name, self.shape))
-                except InvalidArgumentError as error:
-                    raise InvalidArgumentError(f"{self.name}: {error}") from None
+                if id(wrapper) not in known:
+                    try:
+                        known[id(wrapper)] = wrapper.laid_out(name, self.shape)
+                    except InvalidArgumentError as error:
+                        raise InvalidArgumentError(f"{self.name}: {error}") from None
+                aux[name] = (wrapper.kind, known[id(wrapper)])
         return aux
 
 
