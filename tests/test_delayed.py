@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -548,3 +549,46 @@ def test_arrays_of_all_kinds_are_those_of_the_call(ctx, kind):
     expected = weights.sum()
     weights[:] = 7
     assert (result["total"].data == expected).all()
+
+
+class First(ff.UDF):
+    """The first of a container, or how many there are."""
+
+    def get_result_buffers(self):
+        return {name: self.buffer(kind="nav", dtype="float64") for name in ("one", "other")}
+
+    def process_frame(self, frame):
+        of = self.params.of
+        value = len(of) if isinstance(of, set) else of[0]
+        self.results.one[:] = self.results.other[:] = np.max(value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {0: 1},
+        [1],
+        OrderedDict({0: 1}),
+        OrderedDict({0: np.ones(2)}),
+        defaultdict(int, {0: 1}),
+        Counter({0: 1}),
+        deque([1], maxlen=1),
+        deque([np.ones(2)]),
+        bytearray(b"\1"),
+        {5},
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_containers_are_those_of_the_call(ctx, given):
+    """Results that are computed before they are filled anew, and after that, go together."""
+    dataset = ctx.load("memory", data=np.ones((*NAV, *SIG)))
+    results = ctx.run_udf(dataset, First(of=given))
+    before = results["one"].delayed_data.compute()
+    if isinstance(given, set):
+        given.add(6)
+    elif isinstance(given[0], np.ndarray):
+        given[0][:] = 2
+    else:
+        given[0] = 2
+    assert (before == 1).all()
+    assert np.array_equal(results["other"].delayed_data.compute(), before)

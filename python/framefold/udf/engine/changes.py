@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import operator
 import threading
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,9 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
+
+#: Containers that can be filled anew, of which the entries can hold arrays.
+CONTAINERS = (dict, list, OrderedDict, defaultdict, Counter, deque)
 
 #: Kind and values of AUX data by name, laid out for the whole data set.
 Aux = Mapping[str, tuple[str, npt.NDArray[Any]]]
@@ -106,7 +111,7 @@ class HandedOut:
 
 
 def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with copies of arrays, lists and dicts, which their owner may fill anew."""
+    """Values with copies of arrays and containers, which their owner may fill anew."""
     return {
         name: _each_array(value, lambda array: array.copy("A"), own=True)
         for name, value in parameters.items()
@@ -130,17 +135,24 @@ def _each_array(
 ) -> Any:
     """The value, with changed arrays; what has none, or is within itself, is the same object.
 
-    With ``own``, lists and dicts are other ones.
+    With ``own``, containers are other ones.
     """
     if isinstance(value, np.ndarray):
         return change(value)
     cls = type(value)
+    if own and cls in (set, bytearray):
+        return value.copy()
     make = getattr(cls, "_make", cls)  # named tuples have this function
-    if (make is cls and cls not in (dict, list, tuple)) or id(value) in around:
+    if (make is cls and cls not in (*CONTAINERS, tuple)) or id(value) in around:
         return value
-    entries = list(value.values() if cls is dict else value)
+    is_dict = issubclass(cls, dict)
+    entries = list(value.values() if is_dict else value)
     changed = [_each_array(entry, change, (*around, id(value)), own=own) for entry in entries]
-    is_copied = own and cls in (dict, list)
-    if not is_copied and all(map(operator.is_, changed, entries)):
+    if not (own and cls in CONTAINERS) and all(map(operator.is_, changed, entries)):
         return value
-    return dict(zip(value, changed, strict=True)) if cls is dict else make(changed)
+    if cls not in CONTAINERS:
+        return make(changed)
+    copied = value.copy()  # with what else it knows, such as its default
+    for key, entry in zip(list(value) if is_dict else count(), changed, strict=False):
+        copied[key] = entry
+    return copied
