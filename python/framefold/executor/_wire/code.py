@@ -7,6 +7,7 @@ it refers to as a module, workers import, and what is used of it has to be the s
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import pickle
@@ -14,7 +15,7 @@ import sys
 import types
 import zlib
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 from framefold.common import _foreign
@@ -48,7 +49,9 @@ _SENT = (
     "What code refers to by its own name, after 'from module import name' at the top of its file, "
     "is sent as it is here"
 )
-_KINDS = (type, types.FunctionType, types.MethodType, partial)
+#: What `functools.cache` makes of a function.
+_Cached = type(cache(lambda: None))
+_KINDS = (type, types.FunctionType, types.MethodType, partial, _Cached)
 
 
 class Code:
@@ -87,7 +90,33 @@ def _reduced_transform(transform: Transform) -> tuple[Any, ...]:
     return transform_of, (sent(type(transform)), kwargs)
 
 
+def _reduced_cached(function: Any) -> Any:
+    """A function that is cached goes as its code does; Python's own pickles name it."""
+    inner = getattr(function, "__wrapped__", None)
+    if not is_of_user(function.__module__):
+        return function.__reduce__()
+    if not any(each is inner for each in gc.get_referents(function)):
+        raise pickle.PicklingError(
+            f"'{function.__qualname__}' hides the function that it caches (functools.wraps): put "
+            f"functools.wraps below functools.cache"
+        )
+    return _cached, (inner, function.cache_parameters()), vars(function)
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return lru_cache(**parameters)(function)
+
+
+def _reduced_property(value: cached_property[Any]) -> Any:
+    """Without its lock, which it has up to Python 3.11."""
+    if type(value) is not cached_property:
+        return NotImplemented
+    return cached_property, (value.func,), {"attrname": value.attrname}
+
+
 pickles.reduced_by[Transform] = _reduced_transform
+pickles.reduced_by[_Cached] = _reduced_cached
+pickles.reduced_by[cached_property] = _reduced_property
 
 
 @cache

@@ -82,7 +82,7 @@ def pickler_by_value() -> Any:
 
 #: How objects of some classes travel to other processes: modules above this one add theirs.
 #: From Python 3.14 on, names in annotations that are not known hold the globals around them.
-reduced_by: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+reduced_by: dict[type, Callable[[Any], Any]] = {
     ForwardRef: lambda value: (ForwardRef, (value.__forward_arg__,))
 }
 
