@@ -312,6 +312,14 @@ def test_chunks_that_are_not_what_the_array_says(ctx, data, change, kind, messag
         computed([ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())])
 
 
+def test_masked_pixels_are_no_numbers_in_memory_either(ctx, data):
+    array = da.from_array(data, chunks=CHUNKS["boxes of the scan"])
+    with pytest.raises(InvalidArgumentError, match="elements of data are masked"):
+        ctx.load("memory", data=da.ma.masked_less(array, 5), sig_dims=2)
+    dataset = ctx.load("memory", data=da.ma.filled(da.ma.masked_less(array, 5), 0), sig_dims=2)
+    assert np.array_equal(np.asarray(dataset), np.where(data < 5, 0, data))
+
+
 ARRAY = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))
 
 

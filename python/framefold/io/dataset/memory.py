@@ -170,6 +170,9 @@ def _on_host(data: Any) -> Any:
     """``data`` as an array of NumPy, or a sparse one as it is."""
     kind = type(data)
     package = kind.__module__.partition(".")[0]
+    if package == "dask" and hasattr(kind, "compute"):
+        # Made an array of NumPy at once, it would be without the masks of its chunks.
+        return _on_host(data.compute())
     if package == "cupyx" or hasattr(kind, "__cuda_array_interface__"):
         raise UnsupportedError(
             f"data is a {package}.{kind.__name__}, which may be on a CUDA device, and frames are "
