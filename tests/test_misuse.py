@@ -593,3 +593,5 @@ def test_results_of_a_list_are_asked_for_one_of_them_first(ctx, dataset):
     results = ctx.run_udf(dataset, [ff.SumUDF()])
     with pytest.raises(TypeError, match=r"as in results\[0\]\['intensity'\]"):
         results["intensity"]
+    with pytest.raises(AttributeError, match=r"by its name, as in results\['intensity'\]\.data"):
+        results[0].data  # noqa: B018

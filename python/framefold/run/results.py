@@ -28,6 +28,15 @@ class UDFResultDict(dict[str, BufferWrapper]):
     def __missing__(self, name: Any) -> BufferWrapper:
         raise KeyError(f"there is no result {name!r}; there are {', '.join(self) or 'none'}")
 
+    if not TYPE_CHECKING:  # type checkers know that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            example = next(iter(self), "NAME")
+            raise AttributeError(
+                f"results have no attribute {name!r}; each is found by its name, as in "
+                f"results[{example!r}].data"
+            )
+
     def __repr__(self) -> str:
         """One line for each result."""
         lines = "".join(f"\n    {name!r}: {buffer!r}," for name, buffer in self.items())
