@@ -328,6 +328,8 @@ def test_unknown_names_say_which_there_are(ctx, dataset):
 def test_wrong_arguments(ctx, dataset):
     with pytest.raises(InvalidArgumentError, match="not a UDF; pass an instance"):
         ctx.run_udf(dataset=dataset, udf=[Nav])
+    with pytest.raises(InvalidArgumentError, match=r"is not a UDF; classes of .* derive"):
+        ctx.run_udf(dataset=dataset, udf=object())
     with pytest.raises(InvalidArgumentError, match="no UDF"):
         ctx.run_udf(dataset=dataset, udf=[])
     with pytest.raises(InvalidArgumentError, match="dataset is a ndarray"):

@@ -19,6 +19,7 @@ from framefold.common.cores import available_cores
 from framefold.common.udf import CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.run._no_udf import instead_of
 from framefold.run.placing import assign_formats, resident_of
 from framefold.run.results import UDFResultDict
 from framefold.udf.base import UDF
@@ -576,19 +577,8 @@ def checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
         raise InvalidArgumentError("there is no UDF to run: the list is empty; pass at least one")
     for each in udfs:
         if not isinstance(each, UDF):
-            raise ArgumentTypeError(f"{each!r} is not a UDF{_instead_of(each)}")
+            raise ArgumentTypeError(f"{each!r} is not a UDF{instead_of(each)}")
     return udfs
-
-
-def _instead_of(other: Any) -> str:
-    """What to pass where something is no UDF."""
-    if isinstance(other, type):
-        return "; pass an instance, not the class"
-    if isinstance(other, str):
-        return f"; ReductionUDF({other!r}) is the reduction of a name"
-    if isinstance(other, DataSet):
-        return "; the data set comes first, as in run_udf(dataset, udf)"
-    return "; map(dataset, function) applies a function to each frame" if callable(other) else ""
 
 
 def _restriction(backends: Any) -> tuple[str, ...] | None:

@@ -188,8 +188,8 @@ class UDFResultTuple(_SavedTogether, tuple[UDFResultDict, ...]):
             return UDFResultTuple(super().__getitem__(index))
         if isinstance(index, str):
             raise ArgumentTypeError(
-                f"these are the results of a list of {len(self)} UDFs: take those of one of them "
-                f"first, as in results[0][{index!r}]"
+                f"there is a dict of results for each UDF: take one of them first, as in "
+                f"results[0][{index!r}]"
             )
         return super().__getitem__(index)
 
