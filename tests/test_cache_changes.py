@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import textwrap
@@ -13,6 +14,7 @@ from cache_cases import Above, Runs, aux, load, settled
 from out_cases import NAV, SIG, assert_same, frames, in_file
 
 import framefold as ff
+from framefold.exceptions import UnsupportedError
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
 from framefold.udf.FEM import FEMUDF
@@ -210,6 +212,9 @@ def test_chunks_of_zarr(ctx, tmp_path, runs):
 
 
 NOTEBOOK = """
+    import enum
+    import functools
+
     import numpy as np
     import framefold as ff
 
@@ -225,12 +230,33 @@ NOTEBOOK = """
     class Config:
         offset = 1
 
+    class Mode(enum.Enum):
+        FAST = 1
+
+        @property
+        def level(self):
+            return self.value
+
+    class Cached:
+        @functools.lru_cache
+        def __call__(self):
+            return 1
+
+    class Kind(type):
+        level = 1
+
+    class OfKind(metaclass=Kind):
+        pass
+
+    def levels():
+        return Mode.FAST.level + Cached()() + OfKind.level
+
     class Mine(ff.UDF):
         def get_result_buffers(self):
             return {"x": self.buffer("nav", dtype="float64")}
 
         def process_frame(self, frame):
-            self.results.x[:] = helper(frame) * LEVEL + TABLE[0] + Config.offset
+            self.results.x[:] = helper(frame) * LEVEL + TABLE[0] + Config.offset + levels()
 
     class Scaled(ff.Transform):
         def process_frame(self, frame, out):
@@ -278,6 +304,21 @@ CELLS = {
     "a number": "LEVEL = 7",
     "an array in place": "TABLE[0] = 3",
     "an attribute of a class": "Config.offset = 100",
+    "an attribute of its class": "Kind.level = 100",
+    "a property of an Enum": """
+        class Mode(enum.Enum):
+            FAST = 1
+
+            @property
+            def level(self):
+                return 100
+    """,
+    "a call with a cache": """
+        class Cached:
+            @functools.lru_cache
+            def __call__(self):
+                return 100
+    """,
 }
 
 
@@ -292,6 +333,12 @@ def test_code_that_changes(ctx, tmp_path, runs, notebook, cell):
     after = ctx.run_udf(dataset, notebook.Mine(), cache=True)["x"].data
     np.testing.assert_array_equal(after, ctx.run_udf(dataset, notebook.Mine())["x"].data)
     assert (after != before).any()
+
+
+def test_code_that_hides_behind_a_cache(ctx, tmp_path, notebook):
+    notebook.helper = functools.wraps(np.sum)(functools.cache(lambda frame: 1))
+    with pytest.raises(UnsupportedError, match=r"'sum' of functools\.cache, which hides"):
+        ctx.run_udf(load(ctx, tmp_path), notebook.Mine(), cache=True)
 
 
 def test_code_of_stages_and_formats_that_changes(ctx, tmp_path, notebook):

@@ -6,6 +6,7 @@ Other processes import users' modules by name, where they may be older or newer 
 from __future__ import annotations
 
 import dis
+import gc
 import inspect
 import sys
 import zlib
@@ -39,6 +40,8 @@ DEEPEST = 8
 #: Members of classes and modules that say nothing of what they do: annotations, where they are, and
 #: the names that methods assign, in any order.
 ABOUT = frozenset(("__annotate__", "__annotate_func__", "__firstlineno__", "__static_attributes__"))
+#: What `functools.cache` makes of a function.
+Cached = type(cache(lambda: None))
 _PLAIN = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type(None))
 
 
@@ -216,6 +219,12 @@ def _wrapped(value: Any) -> Any:
         if callable(inside.get(name)):
             return inside[name]
     return None
+
+
+def cached_by(value: Any) -> Any:
+    """The function of a :data:`Cached`; None where ``functools.wraps`` above hides it."""
+    function = getattr(value, "__wrapped__", None)
+    return function if any(each is function for each in gc.get_referents(value)) else None
 
 
 def _content(cell: Any) -> Any:

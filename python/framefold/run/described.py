@@ -21,7 +21,9 @@ import numpy as np
 from framefold.common import _foreign
 from framefold.common._user_code import (
     ABOUT,
+    Cached,
     attributes_in,
+    cached_by,
     globals_in,
     is_of_user,
     modules_used,
@@ -38,6 +40,8 @@ DEEPEST = 30
 #: Whose text says all of them; objects of classes that derive from these may have attributes.
 NUMBERS = (bool, int, float, complex)
 
+#: Members of classes that are looked at under any name, such as `__call__`.
+_CODE = (types.FunctionType, functools.partialmethod, Cached, property)
 #: Members of classes that are no code, and differ from process to process.
 _NO_CODE = frozenset({"_abc_impl"})
 #: Members that are shown by their names.
@@ -168,8 +172,11 @@ class _Known:
         if isinstance(function, types.FunctionType):  # what numba makes of it
             options = sorted((k, str(v)) for k, v in _foreign.options_of_numba(value).items())
             return f"compiled {inner((function, options))}"
-        function = getattr(value, "__wrapped__", None)
-        if isinstance(function, types.FunctionType) and hasattr(value, "cache_info"):
+        if isinstance(value, Cached):
+            function = cached_by(value)
+            if function is None:
+                name = getattr(value, "__qualname__", "")
+                raise UnsupportedError(f"'{name}' of functools.cache, which hides its function")
             return f"cached {inner(function)}"
         if isinstance(value, types.BuiltinFunctionType):
             of = value.__self__
@@ -238,6 +245,8 @@ class _Known:
     def _class(self, cls: type) -> str:
         """A class with its code, and that of the classes that it derives from."""
         parts = [f"{each.__module__}.{each.__qualname__}" for each in cls.__mro__]
+        if _is_of_user(type(cls).__module__):
+            parts.append(self.text(type(cls)))
         if issubclass(cls, Enum):
             parts += [self.text([(key, each.value) for key, each in cls.__members__.items()])]
         for each in cls.__mro__:
@@ -246,9 +255,9 @@ class _Known:
             for key, member in sorted(vars(each).items()):
                 if key in ABOUT:
                     continue
-                is_code = isinstance(getattr(member, "__func__", member), types.FunctionType)
+                is_code = isinstance(getattr(member, "__func__", member), _CODE)
                 is_member = not key.startswith("__") and key not in _NO_CODE
-                if is_code or (is_member and not issubclass(each, Enum)):
+                if is_code or (is_member and not _is_of_enum(each, key)):
                     parts.append(f"{key}: {self._used(key, member, ())}")
         return f"({', '.join(parts)})"
 
@@ -281,6 +290,11 @@ def _is_other(cls: type) -> bool:
     """Whether a class is of another library than framefold and Python's own."""
     name = cls.__module__.partition(".")[0]
     return name != "framefold" and name not in sys.stdlib_module_names
+
+
+def _is_of_enum(cls: type, key: str) -> bool:
+    """Whether it is one of the members of an Enum, or what Python keeps of these."""
+    return issubclass(cls, Enum) and (key in cls.__members__ or (key[:1] == key[-1:] == "_"))
 
 
 def _is_plain(value: list[Any] | tuple[Any, ...]) -> bool:
