@@ -18,6 +18,7 @@ from framefold.run.described import described
 MODULE = """
 import contextlib
 import functools
+import typing
 from types import MappingProxyType
 
 import numpy as np
@@ -68,6 +69,8 @@ class Registered:
     made = []
     def __init__(self):
         self.made.append(len(self.made))
+class Named(typing.NamedTuple):
+    level: int = {k}
 table = {{"registered": Registered, "base": other}}
 """
 #: Values that the module has by these names.
@@ -97,6 +100,7 @@ VALUES = {
     "with_a_property": "Property()",
     "objects": "[Property(), Property()]",
     "instances": "[Class()]",
+    "named_tuple": "Named",
     "in_itself": "{{'base': base}}\nin_itself['self'] = [in_itself]",
 }
 MODULE += "".join(f"{name} = {value}\n" for name, value in VALUES.items())

@@ -167,10 +167,11 @@ class _Facts:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name not in _stored_in(code):  # such as a number of calls
                 self._add_cell(f"{path}.{name}", _content(cell), names, lists_count)
-        if not is_own:
-            return
+        # Also of what Python makes for named tuples of the user's.
         defaults = function.__defaults__, *(function.__kwdefaults__ or {}).items()
         self._add_text(f"{path}()", defaults, names)
+        if not is_own:
+            return
         for name in sorted(globals_in(code) & function.__globals__.keys()):
             self.add(f"{home}.{name}", function.__globals__[name], names)
         for module, used in modules_used(function):
