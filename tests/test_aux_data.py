@@ -215,6 +215,29 @@ def test_data_that_are_filled_anew_and_given_once_more(executor):
     assert np.all(found[first:] == -1)
 
 
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_data_of_a_later_pass_that_are_filled_anew_in_an_earlier_one(executor):
+    given = NAV.copy()
+
+    class Fills(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="single")}
+
+        def process_frame(self, frame):
+            pass
+
+        def merge(self, dest, src):
+            given[:] = -1
+
+    with shared(executor) as ctx:
+        dataset = ctx.load("memory", data=np.zeros((6, 7, 2, 2)), num_partitions=6)
+        aux = UDF.aux_data(given, kind="nav", dtype="float64")
+        waits = Filled(aux, number=ff.from_result(Fills(), "x"))
+        assert np.array_equal(ctx.run_udf(dataset, waits)["aux"].data, NAV)
+        assert waits.params.aux is aux
+        assert np.all(ctx.run_udf(dataset, waits)["aux"].data == -1)
+
+
 def test_data_of_several_functions_travel_once(ctx, dataset):
     given = UDF.aux_data(np.zeros((6, 7, 1000)), kind="nav", extra_shape=(1000,), dtype="float64")
 

@@ -393,35 +393,6 @@ def test_the_region_is_that_of_the_call_beside_an_event_loop(ctx, dataset):
         assert_same(found, expected)
 
 
-class Waits(UDF):
-    """AUX data beside a result that it waits for."""
-
-    def get_result_buffers(self):
-        return {"aux": self.buffer("nav", dtype="float64")}
-
-    def process_frame(self, frame):
-        assert self.params.level.shape == (2,)
-        self.results.aux[:] = self.params.aux
-
-
-def test_aux_data_of_a_later_pass_are_those_of_the_call(ctx, dataset):
-    """They are filled anew while the first pass goes on."""
-
-    class Fills(Stats):
-        def merge(self, dest, src):
-            super().merge(dest, src)
-            given[:] = -1
-
-    given = np.arange(30.0).reshape(NAV)
-    aux = UDF.aux_data(given, kind="nav", dtype="float64")
-    waits = Waits(level=ff.from_result(Fills(), "level"), aux=aux)
-    found = ctx.run_udf(dataset=dataset, udf=waits)["aux"].data
-    np.testing.assert_array_equal(found, np.arange(30.0).reshape(NAV))
-    assert waits.params.aux is aux
-    again = ctx.run_udf(dataset=dataset, udf=waits)["aux"].data
-    np.testing.assert_array_equal(again, np.full(NAV, -1.0))
-
-
 def test_a_task_that_is_cancelled_ends_the_pass(dataset):
     begun = []
 
