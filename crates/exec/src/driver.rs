@@ -51,12 +51,13 @@ pub trait Crew: Send {
     /// The first error in partition order, from the source or a UDF; those of `host`.
     fn work(&mut self, host: &mut dyn Host) -> Result<()>;
 
-    /// Stops all workers; returns when no partition is being processed any more. Called once, at
-    /// the end of the run, which may be `complete` or not.
+    /// Stops all workers; returns when no partition is being processed any more, or when `going_on`, called
+    /// several times a second, has an error: workers end by themselves then. Called once, at the end of the run,
+    /// which may be `complete` or not.
     ///
     /// # Errors
-    /// What goes wrong with that.
-    fn close(&mut self, complete: bool) -> Result<()>;
+    /// What goes wrong with that; that of `going_on`.
+    fn close(&mut self, complete: bool, going_on: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 /// What a crew works for. Used on the thread that called [`Crew::work`].
@@ -137,6 +138,8 @@ pub struct Driver {
     crew: Option<Box<dyn Crew>>,
     merging: Merging,
     has_failed: bool,
+    /// What the run had ended with when waiting for its end was stopped, too.
+    ended_with: Option<Error>,
 }
 
 /// What is merged.
@@ -186,7 +189,7 @@ impl Driver {
                 Box::new(threads::ThreadCrew::new(plan.clone(), first, count, scope))
             }
         };
-        Ok(Driver { crew: Some(crew), merging, has_failed: false })
+        Ok(Driver { crew: Some(crew), merging, has_failed: false, ended_with: None })
     }
 
     /// The same with others who process partitions, all but those that the sink has already.
@@ -203,7 +206,7 @@ impl Driver {
             plan.check_arrived()?;
         }
         let merging = Merging::try_new(plan, cancel, sink)?;
-        Ok(Driver { crew: Some(crew), merging, has_failed: false })
+        Ok(Driver { crew: Some(crew), merging, has_failed: false, ended_with: None })
     }
 
     /// Runs to the end.
@@ -213,7 +216,7 @@ impl Driver {
     /// The run has ended then.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<()> {
         self.advance(observer, false)?;
-        if self.merging.is_complete() { Ok(()) } else { Err(self.ended_early()) }
+        if self.merging.is_complete() { Ok(()) } else { Err(self.ended_early(observer)) }
     }
 
     /// Waits for the next partition and merges it, or for all those that are parts of the same frames; false if
@@ -228,13 +231,13 @@ impl Driver {
         if has_merged || self.merging.is_complete() {
             Ok(has_merged)
         } else {
-            Err(self.ended_early())
+            Err(self.ended_early(observer))
         }
     }
 
     /// What is wrong with a crew that has merged nothing, and is not done.
-    fn ended_early(&mut self) -> Error {
-        let _ = self.close();
+    fn ended_early(&mut self, observer: &mut dyn Observer) -> Error {
+        let _ = self.close(observer);
         let (n_merged, n) = (self.results().n_merged(), self.results().plan().n_partitions());
         Error::bug(format!("the crew ended after {n_merged} of {n} partitions"))
     }
@@ -243,13 +246,25 @@ impl Driver {
         if self.has_failed {
             return Err(Error::cancelled());
         }
-        let outcome = self.try_advance(&mut Guarded(observer), pause);
-        if outcome.is_err() {
-            self.has_failed = true;
-            // The error of the run is the one to report.
-            let _ = self.close();
-        }
-        outcome
+        let observer = &mut Guarded(observer);
+        let Err(error) = self.try_advance(observer, pause) else { return Ok(()) };
+        self.has_failed = true;
+        let mut stopped = None;
+        // The error of the run is the one to report, or what came while its end was waited for.
+        let _ = self.close_while(&mut || {
+            observer.poll().map_err(|error| {
+                stopped = Some(error);
+                Error::cancelled()
+            })
+        });
+        let Some(stopped) = stopped else { return Err(error) };
+        self.ended_with = Some(error);
+        Err(stopped)
+    }
+
+    /// The error of the run, once, where another one was returned, as the observer did not wait for its end.
+    pub fn take_ended_with(&mut self) -> Option<Error> {
+        self.ended_with.take()
     }
 
     fn try_advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
@@ -261,7 +276,7 @@ impl Driver {
             guarded_call(CREW, || crew.work(&mut step))?;
         }
         if self.merging.is_complete() && self.crew.is_some() {
-            self.close()?;
+            self.close(observer)?;
             if let Some(to) = &mut self.merging.sink {
                 guarded_call(SINK, || to.sink.finish())?;
             }
@@ -288,14 +303,20 @@ impl Driver {
         self.merging.results
     }
 
-    /// Ends the run; returns when no worker processes a partition of it any more.
+    /// Ends the run; returns when no worker processes a partition of it any more, or when the poll of `observer`
+    /// has an error: workers end by themselves then.
     ///
     /// # Errors
-    /// Whatever the crew reports.
-    pub fn close(&mut self) -> Result<()> {
+    /// Whatever the crew reports; that of `observer`.
+    pub fn close(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.close_while(&mut || observer.poll())
+    }
+
+    fn close_while(&mut self, going_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let complete = self.merging.is_complete();
         let crew = self.crew.take();
-        let closed = guarded_call(CREW, || crew.map_or(Ok(()), |mut crew| crew.close(complete)));
+        let close = |mut crew: Box<dyn Crew>| crew.close(complete, going_on);
+        let closed = guarded_call(CREW, || crew.map_or(Ok(()), close));
         if !complete {
             // There is no more for them.
             let ended = guarded_call(SINK, || {

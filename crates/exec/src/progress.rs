@@ -43,7 +43,8 @@ pub trait Observer {
     /// Called several times a second, whatever else happens: the place to look for signals.
     ///
     /// # Errors
-    /// Any error ends the run and is returned from it.
+    /// Any error ends the run and is returned from it. While the end of a run is waited for, another one leaves
+    /// its threads behind: they begin nothing more.
     fn poll(&mut self) -> Result<()>;
 
     /// Calls `merge`, which takes one partition, or all that are parts of the same frames, into the results of

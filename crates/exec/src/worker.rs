@@ -75,7 +75,7 @@ impl<'p> Worker<'p> {
 
     /// Processes partition `index`; a pure function of the plan and the index.
     ///
-    /// `tick` is called before every tile; an error from it ends the partition.
+    /// `tick` is called before every tile and every function; an error from it ends the partition.
     ///
     /// # Errors
     /// From the source, from a UDF, or from `tick`; with the partition, and the UDF if it was one.
@@ -173,11 +173,12 @@ impl<'p> Worker<'p> {
                     frames,
                     sig,
                 };
-                self.process_tile(position, slice, &mut accumulators, &make)?;
+                self.process_tile(position, slice, &mut accumulators, &make, tick)?;
             }
         }
         // Before the result is used: were all bytes really there?
         call_of_source(&**plan.dataset.source(), || self.reader.verify())?;
+        tick()?;
         finished(plan, accumulators.map_or_else(make, Ok)?)
     }
 
@@ -188,17 +189,21 @@ impl<'p> Worker<'p> {
         slice: usize,
         accumulators: &mut Option<Accumulators>,
         make: &dyn Fn() -> Result<Accumulators>,
+        tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
         let source = &**plan.dataset.source();
         let tiles =
             call_of_source(source, || self.tiles.make(self.reader.as_mut(), frames, slice))?;
+        // A thread that was left behind in there begins nothing else: the run is over, and there may be another.
+        tick()?;
         let accumulators = match accumulators {
             Some(accumulators) => accumulators,
             None => accumulators.insert(make()?),
         };
         for (accumulator, planned) in accumulators.0.iter_mut().zip(&plan.udfs) {
+            tick()?;
             let dtype = planned.input_dtype;
             match planned.format {
                 ArrayFormat::Csr => {

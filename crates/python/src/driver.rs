@@ -1,14 +1,14 @@
 //! A run, as a whole or step by step.
 
 use crate::ending::{attached, detached, has_ended};
-use crate::errors::{OrRaise, from_python};
+use crate::errors::{OrRaise, from_python, to_python};
 use crate::observer::{PyObserver, watched};
 use crate::plan::{PyPlan, ResultLists, to_lists};
 use crate::row_files::RowFiles;
 use crate::udf::{KnownThread, stash_held_gil};
 use crate::verbs::Partial;
 use framefold::exec::{
-    AsTurn, Crew, Driver, Host, LastingResults, PartialResult, Turn, WorkerScope, guarded,
+    AsTurn, Crew, Driver, Host, LastingResults, PartialResult, Silent, Turn, WorkerScope, guarded,
 };
 use framefold::{Cancel, Error, Executor};
 use framefold_python_macros::caught;
@@ -93,13 +93,14 @@ impl PyDriver {
         self.with(py, |driver, observer| driver.step(observer))
     }
 
-    /// Ends the run; returns when no worker processes a partition of it any more.
+    /// Ends the run; returns when no worker processes a partition of it any more. Ctrl-C does not wait for threads:
+    /// each ends when what it is in returns.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.cancel.cancel();
         if self.process != std::process::id() {
             return Ok(());
         }
-        self.with(py, |driver, _| driver.close())
+        self.with(py, |driver, observer| driver.close(observer))
     }
 
     /// The number of partitions merged so far.
@@ -155,16 +156,23 @@ impl PyDriver {
             }
             _ => None,
         };
+        let mut before = None;
         let outcome = detached(py, || {
             guarded(|| {
                 let (mut driver, _user) = self.lock()?;
                 let mut observer = PyObserver { callback, cancel: self.cancel.clone(), merges };
                 let done = watched(&self.cancel, || work(&mut driver, &mut observer));
                 self.n_merged.store(driver.results().n_merged(), Ordering::Relaxed);
+                before = driver.take_ended_with();
                 done
             })
         });
-        outcome.or_raise(py)
+        let outcome = outcome.or_raise(py);
+        if let (Err(exception), Some(before)) = (&outcome, before) {
+            let before = to_python(py, before);
+            let _ = exception.value(py).setattr("__context__", before.value(py));
+        }
+        outcome
     }
 
     /// The same for what can be had when the run was stopped, too.
@@ -202,7 +210,7 @@ impl Drop for PyDriver {
         let driver = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner);
         // The interpreter calls this with its lock, which `attached` would keep for ever if it ends.
         Python::attach(|py| {
-            let _ = detached(py, || driver.close());
+            let _ = detached(py, || driver.close(&mut Silent));
         });
     }
 }
@@ -348,7 +356,11 @@ impl Crew for PyCrew {
         }
     }
 
-    fn close(&mut self, complete: bool) -> framefold::Result<()> {
+    fn close(
+        &mut self,
+        complete: bool,
+        _: &mut dyn FnMut() -> framefold::Result<()>,
+    ) -> framefold::Result<()> {
         attached(|py| self.0.call_method1(py, "close", (complete,)).map(drop))
             .map_err(|exception| from_python(exception, ""))
     }

@@ -22,8 +22,11 @@ def _end() -> None:
         return
     if threading.active_count() == 1 and not _engine.threads_left():
         return
-    if _engine.end_threads(SECONDS):
-        return
+    try:
+        if _engine.end_threads(SECONDS):
+            return
+    except KeyboardInterrupt:  # with threads inside, the interpreter must not go on to end
+        pass
     with contextlib.suppress(Exception):
         print(
             f"framefold: a run on another thread did not stop within {SECONDS:g} s; "

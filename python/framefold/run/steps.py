@@ -236,7 +236,7 @@ class ResultGenerator(Iterator[UDFResults]):
         self._run.plan.cancel()
 
     def close(self) -> None:
-        """Stop the run; returns when all its threads have ended.
+        """Stop the run; returns when all its threads have ended, or on Ctrl-C.
 
         A thread that is waiting for results, or asks for the next ones, gets
         :class:`~framefold.exceptions.UDFRunCancelled`; for the one that calls this, there are no

@@ -58,7 +58,7 @@ impl Crew for InlineCrew {
         Ok(())
     }
 
-    fn close(&mut self, _: bool) -> Result<()> {
+    fn close(&mut self, _: bool, _: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         Ok(())
     }
 }

@@ -68,20 +68,34 @@ impl ThreadCrew {
         Ok(())
     }
 
-    fn end(&mut self) {
+    /// Waits for all threads, unless that is not wanted any more: what they use is theirs, too.
+    fn end(&mut self, going_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut handles = std::mem::take(&mut self.handles);
         if self.process != std::process::id() {
-            return self.handles.drain(..).for_each(std::mem::forget);
+            handles.into_iter().for_each(std::mem::forget);
+            return Ok(());
         }
         self.shared.close();
         if !self.scope.may_join() {
-            return self.handles.drain(..).for_each(std::mem::forget);
+            handles.into_iter().for_each(std::mem::forget);
+            return Ok(());
         }
         // A run may be dropped on one of its own threads, which must not wait for itself.
-        let own = std::thread::current().id();
-        for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
+        let (own, n) = (std::thread::current().id(), handles.len());
+        handles.retain(|handle| handle.thread().id() != own);
+        // Memory that devices get tiles from is given back when this returns.
+        let has_device = (0..self.n_threads).any(|number| self.scope.has_device(number));
+        let mut always = || Ok(());
+        let going_on: &mut dyn FnMut() -> Result<()> =
+            if has_device { &mut always } else { going_on };
+        if !handles.is_empty() {
+            self.shared.wait_for_end(n - handles.len(), going_on)?;
+        }
+        for handle in handles {
             // A thread catches its panics itself.
             let _ = handle.join();
         }
+        Ok(())
     }
 }
 
@@ -141,8 +155,8 @@ impl Crew for ThreadCrew {
         }
     }
 
-    fn close(&mut self, complete: bool) -> Result<()> {
-        self.end();
+    fn close(&mut self, complete: bool, going_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.end(going_on)?;
         // A run that is not complete has another error.
         let ending = self.shared.lock().ending.take();
         ending.filter(|_| complete).map_or(Ok(()), Err)
@@ -151,7 +165,7 @@ impl Crew for ThreadCrew {
 
 impl Drop for ThreadCrew {
     fn drop(&mut self) {
-        self.end();
+        let _ = self.end(&mut || Ok(()));
     }
 }
 
@@ -403,6 +417,22 @@ impl Shared {
         if self.lock().schedule.merged(count) {
             self.work_ready.notify_all();
         }
+    }
+
+    /// Returns when only so many threads are left, or with the first error of `going_on`.
+    fn wait_for_end(&self, n: usize, going_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let mut state = self.lock();
+        while state.n_threads > n {
+            let waited = self.result_ready.wait_timeout(state, POLL);
+            let (still, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = still;
+            if timeout.timed_out() {
+                drop(state);
+                going_on()?;
+                state = self.lock();
+            }
+        }
+        Ok(())
     }
 
     fn close(&self) {

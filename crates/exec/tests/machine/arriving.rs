@@ -332,7 +332,7 @@ impl Crew for Impatient {
         Ok(())
     }
 
-    fn close(&mut self, _: bool) -> Result<()> {
+    fn close(&mut self, _: bool, _: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         Ok(())
     }
 }

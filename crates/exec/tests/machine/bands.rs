@@ -182,7 +182,7 @@ impl Crew for Stopped {
         Err(Error::cancelled())
     }
 
-    fn close(&mut self, _: bool) -> Result<()> {
+    fn close(&mut self, _: bool, _: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use framefold_kernels::Sum;
 use framefold_testkit::{MemoryOptions, MemorySource};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What the UDF does when it meets the frame `at`.
@@ -315,6 +315,87 @@ fn the_observer_can_stop_a_run() {
             assert_eq!(error.kind(), expected);
             assert_eq!(observer.merges, 5);
             assert_eq!(running.load(Ordering::SeqCst), 0, "no worker is left behind");
+        }
+    }
+}
+
+/// The worker that has processed partition 3 stays there until `go`.
+#[derive(Default)]
+struct Blocked {
+    has_device: bool,
+    go: AtomicBool,
+}
+
+impl WorkerScope for Blocked {
+    fn has_device(&self, _: usize) -> bool {
+        self.has_device
+    }
+
+    fn partition(
+        &self,
+        _: usize,
+        work: &mut dyn FnMut() -> Result<PartialResult>,
+    ) -> Result<PartialResult> {
+        let done = work()?;
+        while done.partition == 3 && !self.go.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(done)
+    }
+}
+
+/// Stops the run when three partitions are merged, and does not wait for its end either.
+#[derive(Default)]
+struct Impatient {
+    merges: usize,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Observer for Impatient {
+    fn event(&mut self, event: &Event, _: &Results) -> Result<()> {
+        self.merges += usize::from(matches!(event, Event::Merged { .. }));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        if self.merges < 3 {
+            return Ok(());
+        }
+        let again = self.stopped.swap(true, Ordering::SeqCst);
+        Err(Error::user_code(if again { "stopped again" } else { "stopped" }))
+    }
+}
+
+#[test]
+fn the_observer_can_leave_threads_behind_but_not_those_with_a_device() {
+    for has_device in [false, true] {
+        let scope = Arc::new(Blocked { has_device, ..Blocked::default() });
+        let plan = plan(Troubled::new(Trouble::None, &[]));
+        let executor = Executor::Threads(NonZeroUsize::new(2));
+        let given = Some(scope.clone() as Arc<dyn WorkerScope>);
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), given, None).unwrap();
+        let mut observer = Impatient::default();
+        let (stopped, blocked) = (observer.stopped.clone(), scope.clone());
+        let releases = std::thread::spawn(move || {
+            while !stopped.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // A run that did not wait would be over by then.
+            std::thread::sleep(Duration::from_millis(300));
+            blocked.go.store(has_device, Ordering::SeqCst);
+        });
+        let error = driver.run(&mut observer).unwrap_err();
+        assert_eq!(scope.go.load(Ordering::SeqCst), has_device);
+        assert_eq!(error.message(), if has_device { "stopped" } else { "stopped again" });
+        let before = driver.take_ended_with().map(|error| error.message().to_owned());
+        assert_eq!(before.as_deref(), (!has_device).then_some("stopped"));
+        assert_eq!(driver.results().n_merged(), 3);
+        releases.join().unwrap();
+        scope.go.store(true, Ordering::SeqCst);
+        drop(driver);
+        // The thread ends by itself, and what it used is dropped.
+        while Arc::strong_count(&scope) > 1 {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -366,7 +366,7 @@ impl Crew for Idle {
         Ok(())
     }
 
-    fn close(&mut self, _: bool) -> Result<()> {
+    fn close(&mut self, _: bool, _: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         Ok(())
     }
 }
