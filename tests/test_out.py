@@ -17,6 +17,7 @@ import pytest
 from out_cases import (
     NAV,
     SIG,
+    Breaks,
     Finished,
     Mixed,
     Wave,
@@ -539,3 +540,17 @@ def test_map_with_a_monitor_is_merged(ctx, tmp_path):
     dataset, udf = in_memory(ctx), AutoUDF(np.sqrt, monitor=True)
     found = ctx.run_udf(dataset, udf, out=tmp_path / "x.zarr")
     assert_same(found, ctx.run_udf(dataset, udf))
+
+
+def test_records_of_very_many_files(tmp_path, monkeypatch):
+    """They name each: those of 65 536 frames in files of their own have 16 MiB."""
+    ctx = ff.Context.make_with("inline")
+    monkeypatch.setattr("framefold.run.out.as_words", lambda path: str(path).rjust(17 << 20))
+    dataset, out = in_file(ctx, tmp_path), tmp_path / "x.zarr"
+    (tmp_path / "break").touch()
+    with pytest.raises(ZeroDivisionError):
+        ctx.run_udf(dataset, Breaks(tmp_path), out=out)
+    (tmp_path / "break").unlink()
+    (tmp_path / "seen").unlink()
+    ctx.run_udf(dataset, Breaks(tmp_path), out=out, resume=True)
+    assert min(map(int, (tmp_path / "seen").read_text().split())) > 0

@@ -5,9 +5,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::path::PathBuf;
 
-/// Records are short; more is not read.
-const LARGEST_BYTES: u64 = 16 << 20;
-
 /// A small file beside a part, which is replaced as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -22,12 +19,13 @@ impl Record {
 
     /// Its text; none, if there is no record.
     pub(super) fn read(&self) -> Result<Option<String>> {
-        let file = match File::open(&self.path) {
+        // It names all files of the data set, which may be very many.
+        let mut file = match File::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
         let mut bytes = Vec::new();
-        file.take(LARGEST_BYTES).read_to_end(&mut bytes)?;
+        file.read_to_end(&mut bytes)?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
