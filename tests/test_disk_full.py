@@ -114,6 +114,27 @@ def test_standard_output_that_is_full(tmp_path):
     assert "'standard output': could not write the result: No space left" in done.stderr
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".tif", ".csv"])
+def test_a_command_says_once_that_there_is_no_space(tmp_path, ending):
+    np.save(tmp_path / "a.npy", np.random.default_rng(1).random((40, 16, 16)))
+    limited = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "runpy.run_module('framefold', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "run", "pick", "a.npy", "-o", f"b{ending}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 5
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("framefold: ")
+    assert "File too large" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+
+
 class Large(UDF):
     def __init__(self, kind, n):
         super().__init__(kind=kind, n=n)

@@ -14,6 +14,7 @@ _NEXT_STEP = {
     errno.ENOSPC: "free space on that disk, or write to another one",
     errno.EDQUOT: "remove files of yours on that disk, or have your quota raised",
     errno.ENOMEM: "free memory, or write less at once",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 _OTHERWISE = "check the space on the disk and the permissions of the folder"
 

@@ -30,7 +30,6 @@ pub(super) fn write(
     fields: &[Field],
     extras: &[Extra],
 ) -> Result<()> {
-    let mut archive = ZipWriter::new(out);
     for field in fields {
         if extras.iter().any(|extra| extra.name == field.name) {
             return Err(Error::unsupported(format!(
@@ -39,10 +38,14 @@ pub(super) fn write(
             ))
             .with_hint("write it as .npy"));
         }
-        add(&mut archive, &field.name, &field.array)?;
     }
-    for extra in extras {
-        add(&mut archive, extra.name, &extra.array)?;
+    let mut archive = ZipWriter::new(out);
+    let of_fields = fields.iter().map(|field| (field.name.as_str(), &field.array));
+    let mut arrays = of_fields.chain(extras.iter().map(|extra| (extra.name, &extra.array)));
+    if let Err(error) = arrays.try_for_each(|(name, array)| add(&mut archive, name, array)) {
+        // When it is dropped, it prints that it cannot be completed.
+        std::mem::forget(archive);
+        return Err(error);
     }
     archive.finish().map_err(zip_failed)?;
     Ok(())

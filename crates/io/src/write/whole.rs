@@ -329,6 +329,7 @@ pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
         ErrorKind::StorageFull => "free space on that disk, or write to another one",
         ErrorKind::QuotaExceeded => "remove files of yours on that disk, or have your quota raised",
         ErrorKind::OutOfMemory => "free memory, or write less at once",
+        ErrorKind::InvalidFilename => "choose a shorter name",
         _ => "check the space on the disk and the permissions of the folder",
     };
     Error::io("write the output", error).with_path(path).with_hint(next_step)

@@ -397,6 +397,7 @@ fn a_refusal_says_what_to_do() {
     for (number, next_step) in [
         (libc::ENOSPC, "space on that disk"),
         (libc::ENOMEM, "memory"),
+        (libc::ENAMETOOLONG, "shorter name"),
         (libc::EACCES, "permissions"),
     ] {
         assert!(said(number).unwrap().contains(next_step), "{number}");
