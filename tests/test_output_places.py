@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -107,6 +108,61 @@ def test_results_replace_no_folder_that_holds_the_data(ctx, dataset, tmp_path):
         with pytest.raises(InvalidArgumentError, match=reason):
             results.save(path, overwrite=True)
     assert sorted(group.rglob("*")) == before
+
+
+@pytest.mark.parametrize("opened", ["", "img*.npy", "../*/[a-z]*.npy", "../**/img*"])
+def test_results_are_not_added_to_what_they_are_made_of(ctx, tmp_path, command, opened):
+    """Opened again, a folder or pattern would find them, too."""
+    folder, link = tmp_path / "frames", tmp_path / ".link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    for i in range(3):
+        np.save(folder / f"img{i}.npy", np.full((4, 5), i, np.float32))
+    dataset = ctx.open(folder / opened)
+    result = ctx.run_udf(dataset=dataset.pipe(ff.Flip("y")), udf=ff.SumUDF())["intensity"]
+    refusal = "would be one of the files of the data set"
+    for path in (folder / "img9.npy", link / "img9.npy"):
+        for write in (
+            result.save,
+            partial(ctx.export_dataset, dataset),
+            lambda path: ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF(), out=path),
+        ):
+            with pytest.raises(InvalidArgumentError, match=refusal):
+                write(path)
+        with pytest.raises(FileAccessError, match=refusal):
+            ctx.run_udf(dataset=dataset, udf=RecordUDF(path))
+        assert refusal in command("convert", folder / opened, path, code=2)
+        assert refusal in command("run", "sum", folder / (opened or "*"), "-o", path, code=2)
+    assert tuple(ctx.open(folder / opened).shape) == (3, 4, 5)
+    result.save(folder / "sum.h5")
+    result.save(tmp_path / "sum.npy")
+    (folder / "results").mkdir()
+    ctx.export_dataset(dataset, folder / "results/copy.npy")
+    command("run", "sum", folder / (opened or "*.npy"), "-o", "-", "-q")
+
+
+def test_output_that_is_a_folder_beside_files_that_a_pattern_finds(ctx, tmp_path):
+    """Patterns find files, and those in folders where they say so."""
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    for i in range(3):
+        np.save(folder / f"img{i}.npy", np.full((4, 5), i, np.float32))
+    for pattern, path, is_found in (
+        ("frames/*", folder / "sum.zarr", False),
+        ("*/*", tmp_path / "sum.zarr", True),
+    ):
+        result = ctx.run_udf(dataset=ctx.open(tmp_path / pattern), udf=ff.SumUDF())["intensity"]
+        with pytest.raises(InvalidArgumentError, match="files") if is_found else nullcontext():
+            result.save(path)
+        assert path.exists() == (not is_found)
+        assert tuple(ctx.open(tmp_path / pattern).shape) == (3, 4, 5)
+
+
+def test_results_within_a_folder_that_is_read_as_a_whole(ctx, dataset, tmp_path):
+    ctx.export_dataset(dataset, tmp_path / "scan.zarr")
+    result = ctx.run_udf(dataset=ctx.open(tmp_path / "scan.zarr"), udf=ff.SumUDF())["intensity"]
+    with pytest.raises(InvalidArgumentError, match="lies within the folder"):
+        result.save(tmp_path / "scan.zarr/sum.npy")
 
 
 @odd("has sequence number")

@@ -142,6 +142,9 @@ def test_nothing_is_written_into_what_is_read(run, capsys, tmp_path):
         assert words in capsys.readouterr().err
     assert [sorted(place.rglob("*")) for place in places] == before
     assert run("mine:total frames -o frames/results/ -q") == 0
+    assert run("mine:Wave 'frames/*.npy' -b wave -o frames/wave.npy") == 2
+    assert "would be one of the files of the data set" in capsys.readouterr().err
+    assert not (tmp_path / "seen").exists()
 
 
 def wave(path):

@@ -1,5 +1,7 @@
 //! A source laid out on a scan grid.
 
+mod opened;
+
 use crate::axes::{Axis, AxisKind, axes};
 use crate::scans::suggested_scans;
 use crate::{
@@ -30,6 +32,8 @@ pub struct Dataset {
     doubts: Arc<[String]>,
     opened: Arc<[PathBuf]>,
     stamps: Arc<[FileStamp]>,
+    /// Patterns of paths.
+    found_by: Arc<[PathBuf]>,
 }
 
 /// How many frames were left out and how many positions stay empty.
@@ -89,25 +93,8 @@ impl Dataset {
             doubts: Arc::default(),
             opened: Arc::default(),
             stamps: Arc::default(),
+            found_by: Arc::default(),
         })
-    }
-
-    /// The same, made of these files: besides those of its frames, headers and what lies beside them.
-    ///
-    /// Each comes with what it was when it was opened.
-    pub fn with_opened(self, files: impl IntoIterator<Item = (PathBuf, FileStamp)>) -> Self {
-        let (opened, stamps): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-        Dataset { opened: opened.into(), stamps: stamps.into(), ..self }
-    }
-
-    /// All files that were opened for it, as far as that is known.
-    pub fn opened(&self) -> &[PathBuf] {
-        &self.opened
-    }
-
-    /// What each of [`Dataset::opened`] was when it was opened.
-    pub fn stamps(&self) -> &[FileStamp] {
-        &self.stamps
     }
 
     /// The same frames with these corrections, in the place of those it had. Empty corrections

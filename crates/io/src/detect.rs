@@ -135,6 +135,7 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 }
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let mut patterns = Vec::new();
     let open = || {
         let found = if !options.files.is_empty() || is_store(format, path) {
             None
@@ -147,12 +148,15 @@ fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Res
             files::expand(path, format.extensions).ok().flatten()
         };
         match found {
-            Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
+            Some(files) => {
+                patterns = files::patterns(path, format.extensions);
+                open_files(format, path, &OpenOptions { files, ..options.clone() })
+            }
             None => open_files(format, path, options),
         }
     };
     storage::recorded(open)
-        .map(|(dataset, opened)| dataset.with_opened(opened))
+        .map(|(dataset, opened)| dataset.with_opened(opened).with_found_by(patterns))
         .map_err(|error| error.with_path(path).with_format(format.name))
 }
 

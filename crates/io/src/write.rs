@@ -65,13 +65,12 @@ pub fn write_dataset(
     let turn = turn_for_hyperspy(given, format, options.orientation)?;
     let dataset = &orient(given.clone(), turn)?;
     let job = Job::try_new(dataset, path, format, options)?;
-    let inputs = [dataset.source().info().paths.as_slice(), dataset.opened()].concat();
     let kind = match job.format {
         WriteFormat::Zarr => OutputKind::ZarrArray,
         WriteFormat::Zspy => OutputKind::ZarrGroup,
         _ => OutputKind::File,
     };
-    let target = WholeOutput::create(path, kind, options.force, &inputs)?;
+    let target = WholeOutput::create(path, kind, options.force, &dataset.inputs())?;
     let parts: u64 = if options.unverified { 1 } else { 2 };
     let mut n_done = 0;
     let mut tick = |n: u64| {

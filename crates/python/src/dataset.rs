@@ -119,6 +119,12 @@ impl PyDataset {
         self.dataset.source().info().paths.iter().map(|path| path.as_path().into()).collect()
     }
 
+    /// What no output may replace, nor be added to: files, folders and patterns.
+    #[getter]
+    fn inputs(&self) -> Vec<FilePath> {
+        self.dataset.inputs().iter().map(|path| path.as_path().into()).collect()
+    }
+
     /// The files that were opened for it, and how long they were.
     #[getter]
     fn opened(&self) -> Vec<(FilePath, u64)> {

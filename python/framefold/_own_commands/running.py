@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -126,7 +127,8 @@ def _run_over(
             Context.make_with("auto" if given.threads is None else "threads", **how)
         )
         dataset = opened(ctx, given, file)
-        check_not_read(paths, [*dataset.paths, *(path for path, _ in dataset._engine.opened)])
+        for path in paths:
+            _engine.keeps_inputs(os.fspath(path), dataset._inputs)
         roi = None
         if given.roi is not None:
             roi = _engine.parse_roi(given.roi, tuple(dataset.shape.nav))

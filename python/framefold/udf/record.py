@@ -64,11 +64,10 @@ class RecordUDF(UDF):
 
     def _at_begin(self, dataset: DataSet) -> None:
         path = self.params.filename
-        if self.params.overwrite:
-            try:
-                _engine.keeps_inputs(path, dataset._inputs)
-            except FramefoldError as error:
-                raise _refusal(path, str(error), error.hint) from error
+        try:
+            _engine.keeps_inputs(path, dataset._inputs)
+        except FramefoldError as error:
+            raise _refusal(path, str(error), error.hint) from error
 
     def preprocess(self) -> None:
         """Make the file: on the main side, before any partition is processed."""

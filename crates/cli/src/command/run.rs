@@ -74,8 +74,10 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
                 .with_hint("write the result to a file, or leave these options out"));
             }
         }
-        let read = dataset.source().info().paths.iter().chain(dataset.opened());
-        check_not_inputs(targets.iter().map(Target::path), read.map(PathBuf::as_path))?;
+        let inputs = dataset.inputs();
+        for target in targets.iter().filter(|target| !target.is_standard_output()) {
+            framefold::io::keeps_inputs(target.path(), &inputs)?;
+        }
         let job = Job { command, file, plan, mains, targets, warnings };
         let running = cancel_on_interrupt();
         running.run(|| job.run(&running.cancel))

@@ -5,6 +5,7 @@
 //! in front come first, then capitals.
 
 use crate::access::names::letters;
+use crate::access::storage::absolute;
 use framefold_core::{Axis, Error, MetadataList, Result, axes};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -38,10 +39,67 @@ pub(crate) fn expand(path: &Path, extensions: &[&str]) -> Result<Option<Vec<Path
 
 const WILDCARDS: [char; 3] = ['*', '?', '['];
 
+/// The patterns by which [`expand`] finds the files that a path stands for.
+pub(crate) fn patterns(path: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let path = absolute(path);
+    if !path.is_dir() {
+        return vec![path];
+    }
+    let folder = match path.to_string_lossy() {
+        text if text.contains(WILDCARDS) => PathBuf::from(glob::Pattern::escape(&text)),
+        _ => path,
+    };
+    // As they are found in folders: in either case.
+    let any_case = |letter: char| format!("[{letter}{}]", letter.to_ascii_uppercase());
+    let ending = |extension: &str| extension.chars().map(any_case).collect::<String>();
+    extensions.iter().map(|extension| folder.join(format!("*.{}", ending(extension)))).collect()
+}
+
+/// Whether a pattern finds what is to be at `path`, a path without links. Links below the first wildcard of the
+/// pattern are not followed.
+pub(crate) fn would_find(pattern: &Path, path: &Path) -> bool {
+    let Ok((mut folder, names)) = parsed(pattern) else { return false };
+    let n_plain = names.iter().take_while(|(_, pattern)| pattern.is_none()).count();
+    let (plain, names) = names.split_at(n_plain);
+    folder.extend(plain.iter().map(|(name, _)| name));
+    let rest = folder.canonicalize().ok().and_then(|folder| path.strip_prefix(folder).ok());
+    rest.is_some_and(|rest| matches(names, &rest.iter().collect::<Vec<_>>()))
+}
+
+fn matches(names: &[Name<'_>], path: &[&OsStr]) -> bool {
+    let Some(((own, pattern), rest)) = names.split_first() else { return path.is_empty() };
+    let any_folders = *own == "**";
+    if any_folders && matches(rest, path) {
+        return true;
+    }
+    let Some((name, below)) = path.split_first() else { return false };
+    let fits = pattern.as_ref().map_or(own == name, |pattern| fits(own, pattern, name));
+    fits && matches(if any_folders { names } else { rest }, below)
+}
+
 /// A name of a pattern: what it is, and what matches it if it has wildcards.
 type Name<'a> = (&'a OsStr, Option<glob::Pattern>);
 
 fn matching(path: &Path) -> Result<Vec<PathBuf>> {
+    let (folder, names) = parsed(path)?;
+    let mut files = Vec::new();
+    // What ends like a folder is none of the files.
+    if !path.to_string_lossy().ends_with(std::path::is_separator) {
+        walk(&folder, &names, &mut files)?;
+    }
+    if files.is_empty() {
+        return Err(Error::invalid("there is no file, and no file matches this as a pattern")
+            .with_path(path)
+            .with_hint("check the path; relative paths start at the current directory"));
+    }
+    sort(&mut files);
+    // `**/a/**` finds some in several ways.
+    files.dedup();
+    Ok(files)
+}
+
+/// The root of a pattern, which is empty for the current folder, and the names behind it.
+fn parsed(path: &Path) -> Result<(PathBuf, Vec<Name<'_>>)> {
     let no_pattern = |why: &str| {
         Error::invalid(format!("this is no pattern: {why}"))
             .with_path(path)
@@ -65,20 +123,7 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>> {
             _ => names.push((name, None)),
         }
     }
-    let mut files = Vec::new();
-    // What ends like a folder is none of the files.
-    if !path.to_string_lossy().ends_with(std::path::is_separator) {
-        walk(&folder, &names, &mut files)?;
-    }
-    if files.is_empty() {
-        return Err(Error::invalid("there is no file, and no file matches this as a pattern")
-            .with_path(path)
-            .with_hint("check the path; relative paths start at the current directory"));
-    }
-    sort(&mut files);
-    // `**/a/**` finds some in several ways.
-    files.dedup();
-    Ok(files)
+    Ok((folder, names))
 }
 
 /// Adds the files below `folder`, which is empty for the current one, that match all of `names`.
@@ -102,13 +147,7 @@ fn walk(folder: &Path, names: &[Name<'_>], files: &mut Vec<PathBuf>) -> Result<(
     for entry in std::fs::read_dir(listed).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
-        let text = match own.to_str() {
-            // Bytes that are not UTF-8 match as a letter that no name has.
-            Some(_) => name.to_string_lossy(),
-            // As the pattern.
-            None => Cow::from(letters(&name)),
-        };
-        if text.starts_with('.') && !pattern.as_str().starts_with('.') {
+        if !fits(own, pattern, &name) {
             continue;
         }
         let path = folder.join(&name);
@@ -117,11 +156,22 @@ fn walk(folder: &Path, names: &[Name<'_>], files: &mut Vec<PathBuf>) -> Result<(
             if kind.is_dir() || (kind.is_symlink() && !leads_back(&path, listed)) {
                 walk(&path, names, files)?;
             }
-        } else if pattern.matches(&text) {
+        } else {
             walk(&path, rest, files)?;
         }
     }
     Ok(())
+}
+
+/// Whether a name of a pattern with wildcards, `own`, matches the name of a file or folder.
+fn fits(own: &OsStr, pattern: &glob::Pattern, name: &OsStr) -> bool {
+    let text = match own.to_str() {
+        // Bytes that are not UTF-8 match as a letter that no name has.
+        Some(_) => name.to_string_lossy(),
+        // As the pattern.
+        None => Cow::from(letters(name)),
+    };
+    (!text.starts_with('.') || pattern.as_str().starts_with('.')) && pattern.matches(&text)
 }
 
 /// Whether a link leads to a folder that `folder` was reached through, or to one above such a folder.
@@ -364,6 +414,44 @@ mod tests {
             let found = expand(&at(pattern), &[]).is_ok();
             assert_eq!(found, taken, "{pattern} {path}");
         }
+    }
+
+    #[test]
+    fn patterns_would_find_what_they_find_once_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a[1]/b")).unwrap();
+        for (pattern, path, found) in [
+            ("a[[]1]/*.npy", "a[1]/x.npy", true),
+            ("a[[]1]/*.npy", "a[1]/.x.npy", false),
+            ("a[[]1]/*.npy", "a[1]/x.h5", false),
+            ("a[[]1]/*.npy", "a[1]/b/x.npy", false),
+            ("a[[]1]/*.npy", "x.npy", false),
+            ("a[[]1]/b/../*.npy", "a[1]/x.npy", false),
+            ("./*/b/x?.npy", "a[1]/b/x1.npy", true),
+            ("./*/c/x?.npy", "a[1]/b/x1.npy", false),
+            ("**/x.npy", "x.npy", true),
+            ("**/x.npy", "a[1]/b/x.npy", true),
+            ("**/b/**/*.npy", "a[1]/b/x.npy", true),
+            ("**/b/*/*.npy", "a[1]/b/x.npy", false),
+            ("a[1", "a[1", false),
+        ] {
+            let (pattern, path) = (root.join(pattern), root.join(path));
+            let what = format!("{} {}", pattern.display(), path.display());
+            assert_eq!(would_find(&pattern, &path), found, "{what}");
+            fs::write(&path, "").unwrap();
+            let files = expand(&pattern, &[]).ok().flatten().unwrap_or_default();
+            let is_found = files.iter().any(|file| file.canonicalize().unwrap() == path);
+            // What leads up again behind a wildcard is not looked at.
+            assert_eq!(is_found, found || what.contains(".."), "{what}");
+            fs::remove_file(&path).unwrap();
+        }
+        let of_folder = patterns(&root.join("a[1]"), &["npy", "tif"]);
+        assert_eq!(of_folder.len(), 2);
+        assert!(would_find(&of_folder[0], &root.join("a[1]/x.npy")));
+        assert!(would_find(&of_folder[1], &root.join("a[1]/x.tif")));
+        assert!(would_find(&of_folder[1], &root.join("a[1]/X.TIF")));
+        assert!(!would_find(&of_folder[0], &root.join("a[1]/b/x.npy")));
     }
 
     #[test]

@@ -70,8 +70,7 @@ pub fn write_raw_csr(
         )));
     }
     let mut tiles = Tiles::try_new(dataset)?;
-    let paths = dataset.source().info().paths.as_slice();
-    let inputs = [paths, dataset.opened(), &options.inputs].concat();
+    let inputs = [dataset.inputs(), options.inputs.clone()].concat();
     let outputs = Outputs::try_new(path.as_ref(), options.force, &inputs)?;
     let names = outputs.array_names()?;
     // First of all, so that one of two that write the same has to stop.

@@ -63,7 +63,7 @@ impl WholeOutput {
     ///
     /// # Errors
     /// `InvalidArgument` if it exists and is not to be replaced, or not by this, an input is in the
-    /// way, or another process is writing it; `Io`.
+    /// way, or a pattern among them finds it, or another process is writing it; `Io`.
     pub fn create(
         path: &Path,
         kind: OutputKind,
@@ -299,15 +299,15 @@ pub fn part_of(path: &Path) -> Result<PathBuf> {
     Ok(Place::of(path)?.part)
 }
 
-/// Refuses to replace one of `inputs`, what lies within one, or what holds one.
+/// Refuses to write to one of `inputs`, to what lies within one, holds one, or has a name that a pattern among
+/// them finds.
 ///
 /// # Errors
-/// `InvalidArgument` that names `path`; `Io` if there is no such folder.
+/// `InvalidArgument` that names `path`.
 pub fn keeps_inputs(path: &Path, inputs: &[PathBuf]) -> Result<()> {
-    match path.exists() {
-        true => Place::of(path)?.not_an_input(inputs).map_err(|error| error.with_path(path)),
-        false => Ok(()),
-    }
+    // In a folder that is not there, there are none.
+    let Ok(place) = Place::of(path) else { return Ok(()) };
+    place.not_an_input(inputs).map_err(|error| error.with_path(path))
 }
 
 /// Where `path` leads to, through links.

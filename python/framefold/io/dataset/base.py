@@ -189,9 +189,8 @@ class DataSet:
 
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
-        """All files that are opened for it, and :attr:`paths`: what no output may replace."""
-        opened = (path for path, _ in self._engine.opened)
-        return tuple(dict.fromkeys(map(os.fspath, (*self.paths, *opened))))
+        """What no output may replace, nor be added to: files, folders, and patterns of names."""
+        return tuple(dict.fromkeys(map(os.fspath, self._engine.inputs)))
 
     @property
     def metadata(self) -> dict[str, float | str]:

@@ -1,5 +1,6 @@
 //! Names: of an output, and of what belongs to it while it is written.
 
+use crate::access::files;
 #[cfg(unix)]
 use crate::access::storage::identity;
 use crc32c::crc32c;
@@ -56,11 +57,26 @@ impl Place {
             .with_hint("choose another name"))
     }
 
-    /// Refuses output that is an input, lies within one, or holds one.
+    /// Refuses output that is an input, lies within one, holds one, or has a name that a pattern among them finds.
     pub(super) fn not_an_input(&self, inputs: &[PathBuf]) -> Result<()> {
         let there = self.path.metadata().ok();
+        // Patterns find files, and of a folder those in it.
+        let is_folder =
+            self.path.extension().is_some_and(|ending| ending == "zarr" || ending == "zspy");
+        let file = if is_folder { &self.path.join("zarr.json") } else { &self.path };
         for input in inputs {
-            let Ok(input) = input.canonicalize() else { continue };
+            if there.is_none() && input.is_file() {
+                continue; // of very many files, it takes time to follow the links to each
+            }
+            let Ok(input) = input.canonicalize() else {
+                if files::would_find(input, file) {
+                    let what =
+                        "the output would be one of the files of the data set, which are found by";
+                    return Err(Error::invalid(format!("{what} '{}'", input.display()))
+                        .with_hint("choose another folder or name"));
+                }
+                continue;
+            };
             let message = if input == self.path || is_same(there.as_ref(), &input) {
                 "the output is one of the input files, that the data set is read from"
             } else if self.path.starts_with(&input) {
