@@ -51,7 +51,7 @@ impl WholeFile {
     /// Writes groups and arrays as HDF5. A group is `(attributes, [(name, member), ...])`, an array
     /// `(attributes, dtype, shape, bytes)`.
     fn write_hdf5(&self, py: Python<'_>, root: Bound<'_, PyTuple>) -> PyResult<()> {
-        // The interpreter's lock is kept, so that no other thread of Python changes the arrays.
+        // The interpreter's lock is kept, so that no other thread of Python changes the arrays, unless a signal is handled.
         let mut bytes = Vec::new();
         collect_bytes(&root, &mut bytes)?;
         let tree = tree(py, &root, &mut bytes.iter())?;
