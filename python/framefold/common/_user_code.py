@@ -61,7 +61,7 @@ def modules_used(function: FunctionType) -> Iterator[Use]:
             yield module, names
 
 
-def facts(uses: Iterable[Use]) -> Facts:
+def facts(uses: Iterable[Use], classes: set[type] | None = None) -> Facts:
     """What modules have by these names, with the code that this refers to in turn.
 
     Of functions and classes the code counts, with what decorators have put around it; of numbers,
@@ -69,11 +69,13 @@ def facts(uses: Iterable[Use]) -> Facts:
     classes of libraries the names; of all else the type.
     Arrays, lists, sets and dicts whose name begins with an underscore do not count: caches, which
     are filled while code works; nor do lists, sets and dicts in the closures of decorators, and
-    what classes in lists and dicts have beside methods.
+    what classes in lists and dicts have beside methods. ``classes`` are added to by what is found.
     """
     found = _Facts()
     for module, names in uses:
         found.add(module.__name__, module, names)
+    if classes is not None:
+        classes |= found.classes
     return found.found
 
 
@@ -91,6 +93,7 @@ def facts_of(value: Any) -> Facts:
 class _Facts:
     def __init__(self, *, code_alone: bool = False) -> None:
         self.found: Facts = {}
+        self.classes: set[type] = set()
         self._code_alone = code_alone
         self._seen: set[Any] = set()
         #: Values whose text was taken in by a name, and the code in them.
@@ -167,7 +170,9 @@ class _Facts:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name not in _stored_in(code):  # such as a number of calls
                 self._add_cell(f"{path}.{name}", _content(cell), names, lists_count)
-        # Also of what Python makes for named tuples of the user's.
+        if not is_own and home in sys.modules:
+            return
+        # Also of what Python makes for named tuples of the user's, which is in no module.
         defaults = function.__defaults__, *(function.__kwdefaults__ or {}).items()
         self._add_text(f"{path}()", defaults, names)
         if not is_own:
@@ -185,6 +190,7 @@ class _Facts:
 
     def _add_class(self, path: str, cls: type, *, values: bool = True) -> None:
         """Take in a class; with what it has beside its methods, if it is not one in a container."""
+        self.classes.add(cls)
         self._note(path, [f"{base.__module__}.{base.__qualname__}" for base in cls.__bases__])
         if self._has_seen(cls, values):
             return

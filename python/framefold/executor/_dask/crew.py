@@ -22,7 +22,7 @@ from framefold.executor._dask.within import Leave
 from framefold.executor._dask.work import ShippedRun
 from framefold.executor._dask.workers import ClusterTasks
 from framefold.executor._tasks import POLL, TaskCrew, active
-from framefold.executor._wire import datasets, failures, pickles, runs
+from framefold.executor._wire import code, datasets, failures, runs
 
 if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
@@ -140,7 +140,7 @@ class DaskCrew(TaskCrew):
     def _send_changes(self, feed: Feed) -> None:
         with self._run.handed_out.lock:
             if (changes := self._changed_since()) is not None and changes[0] > self._n_sending:
-                shipped = runs.ship_changes(self._run, changes[1], pickles.packed)
+                shipped = runs.ship_changes(self._run, changes[1], code.packed)
                 n_changes, self._n_sending = changes[0] - self._n_sending, changes[0]
                 self._call(partial(feed.update, shipped, partial(self._sent, n_changes)))
 

@@ -16,7 +16,7 @@ from framefold.exceptions import (
 from framefold.executor._processes.pool import Pool
 from framefold.executor._processes.workers import Job
 from framefold.executor._tasks import POLL, TaskCrew, Tasks, active
-from framefold.executor._wire import datasets, pickles, runs
+from framefold.executor._wire import code, datasets, pickles, runs
 from framefold.executor._wire.failures import NotStartedError, held_elsewhere
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ProcessCrew(TaskCrew):
         self._tasks.n_workers = n_cpus + len(devices)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
-            pickled = runs.ship(run, datasets.sent(run.dataset), pickles.SharedPickle)
+            pickled = runs.ship(run, datasets.sent(run.dataset), code.shared)
         job = Job(
             number=next(_numbers),
             pool=pool,
@@ -146,7 +146,7 @@ class ProcessCrew(TaskCrew):
         if self._job is None or (changes := self._changed_since()) is None:
             return
         n_changes, changed = changes
-        shipped = runs.ship_changes(self._run, changed, pickles.SharedPickle)
+        shipped = runs.ship_changes(self._run, changed, code.shared)
         # Workers get it before their next partition: none is handed out until it is there.
         self._job.change = self._job.change[0] + 1, shipped
         self._run.handed_out.sent(n_changes)

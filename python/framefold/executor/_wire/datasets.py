@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from framefold.executor._wire.pickles import packed
+from framefold.executor._wire.code import packed
 from framefold.io.dataset.base import DataSet
 
 #: How long an unused data set stays open, in seconds.

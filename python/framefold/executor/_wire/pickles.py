@@ -42,7 +42,7 @@ class OpenFilesError(LimitError):
 def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
     """The pickle of a value, and its large arrays if they are to be shared."""
     try:
-        return _dumps(_Pickler, value, share)
+        return dumps_by(_Pickler, value, share)
     except Exception:
         # Classes of a script or notebook, and functions that have no name.
         return dumps_by_value(value, share)
@@ -50,7 +50,7 @@ def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]
 
 def dumps_by_value(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
     """The same, where what belongs to the main script is sent along."""
-    return _dumps(pickler_by_value(), value, share)
+    return dumps_by(pickler_by_value(), value, share)
 
 
 def packed(value: Any) -> bytes:
@@ -135,7 +135,8 @@ def _in_byte_order(native: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArra
     return native.astype(dtype)
 
 
-def _dumps(pickler: Any, value: Any, share: bool) -> tuple[bytes, list[memoryview]]:
+def dumps_by(pickler: Any, value: Any, share: bool) -> tuple[bytes, list[memoryview]]:
+    """The same by another pickler."""
     large: list[memoryview] = []
 
     def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -256,10 +257,9 @@ def loads(data: bytes, memory: Bytes | None, places: Places) -> Any:
 
 
 class SharedPickle:
-    """A value that goes to several processes; large arrays are there once for all of them."""
+    """A pickle that goes to several processes; its large arrays are there once for all of them."""
 
-    def __init__(self, value: Any) -> None:
-        data, large = dumps_by_value(value)
+    def __init__(self, data: bytes, large: list[memoryview]) -> None:
         places, size = layout(large)
         #: What :func:`load_shared` takes.
         self.message = (data, places, size)

@@ -17,8 +17,8 @@ from framefold.common._paths import absolute
 from framefold.common._roi import packed_roi
 from framefold.exceptions import UnsupportedError
 from framefold.executor._wire import code
+from framefold.executor._wire.code import packed
 from framefold.executor._wire.failures import cannot_be_sent
-from framefold.executor._wire.pickles import packed
 from framefold.run.plan import Run, plan_run
 from framefold.udf.engine.changes import Version, Versions
 
