@@ -181,20 +181,23 @@ def test_stages_with_classes_among_their_parameters(ctx, module, tmp_path, kind)
     assert sums.data.ravel().tolist() == [32] * 4
 
 
-@pytest.mark.parametrize("by_name", [False, True])
-def test_there_is_one_class_of_a_name(ctx, module, by_name):
+def test_there_is_one_class_of_a_name(ctx, module):
     """Whether the function refers to it as it is, or by its module, which workers import."""
-    module = module(OBJECTS.format(scale=1))
-    Mode, Scale = module.Mode, module.Scale
+    own = module(OBJECTS.format(scale=1))
+    Mode, Scale = own.Mode, own.Scale
 
-    class Compares(Level):
+    class ByItsName(Level):
         def level(self):
-            is_fast = self.params.mode is (module.Mode.FAST if by_name else Mode.FAST)
-            known = module.Scale if by_name else Scale
-            return 10 * is_fast + isinstance(self.params.scale, known)
+            return 10 * (self.params.mode is Mode.FAST) + isinstance(self.params.scale, Scale)
 
-    udf = Compares(mode=Mode.FAST, scale=Scale())
-    assert level(ctx, udf) == 11
+    class ByItsModule(Level):
+        def level(self):
+            return 10 * (self.params.mode is own.Mode.FAST) + isinstance(
+                self.params.scale, own.Scale
+            )
+
+    for cls in (ByItsName, ByItsModule):
+        assert level(ctx, cls(mode=Mode.FAST, scale=Scale())) == 11
 
 
 def test_there_is_one_class_where_other_code_is_imported(ctx, module, tmp_path, monkeypatch):
@@ -215,7 +218,12 @@ def test_there_is_one_class_where_other_code_is_imported(ctx, module, tmp_path, 
                 100 * helpers.is_fast(mode) + 10 * helpers.is_fast(Mode.FAST) + (mode is Mode.FAST)
             )
 
+    class AsksWithoutParameters(Level):
+        def level(self):
+            return helpers.is_fast(Mode.FAST)
+
     assert level(ctx, Asks(mode=Mode.FAST)) == 111
+    assert level(ctx, AsksWithoutParameters()) == 1
 
 
 def test_classes_that_workers_import_are_compared(ctx, module):
