@@ -1,5 +1,5 @@
 // Sliders of scans with more axes, and the panel for scans whose shape is not known, by mouse or by keyboard.
-import { drawn, exact, follows, launch, open, state, tell, until, wanted } from "./common.mjs";
+import { drawn, exact, follows, launch, noted, open, state, tell, until, wanted } from "./common.mjs";
 import { hands } from "./hands.mjs";
 
 const browser = await launch();
@@ -46,6 +46,7 @@ for (const what of ["fft", "none"]) {
 }
 await press(panel.getByRole("button", { name: "It is a line" }));
 await panel.waitFor({ state: "hidden" });
+await noted(page);
 await page.reload();
 await exact(page);
 await write(panel.getByLabel("rows"), 5);

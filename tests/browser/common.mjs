@@ -149,6 +149,16 @@ export const drawn = (page, pane) =>
         return { width, height, rgba: btoa(text), top: y - box.y, left: x - box.x, k };
     }, pane);
 
+/** The state that the address has, as text: it follows what is set a little later. */
+export const address = (page) => page.evaluate(() => atob((location.hash.slice(3) || "").replaceAll("-", "+").replaceAll("_", "/")));
+/** Waits until the address has the questions of both panes: what is loaded again is what it has. */
+export const noted = async (page) => {
+    const questions = ({ scan, pattern }) => JSON.stringify([scan.query, pattern.query]);
+    const now = questions(await state(page));
+    await until(() => address(page), (text) => text !== "" && questions(JSON.parse(text)) === now);
+};
+export const inAddress = (page, part) => until(() => address(page), (text) => text.includes(part));
+
 /** Sets entries of the state, each by its path. */
 export const set = (page, changes) =>
     page.evaluate((changes) => {

@@ -1,5 +1,5 @@
 // Every control is used, once by mouse and once by keyboard, and what it does is looked at.
-import { Steps, exact, launch, open, painted, state, tell, until, wanted } from "./common.mjs";
+import { Steps, exact, launch, noted, open, painted, state, tell, until, wanted } from "./common.mjs";
 import { hands } from "./hands.mjs";
 
 const keyboard = wanted.by === "keyboard";
@@ -365,11 +365,11 @@ await step("what was set is loaded", async () => {
     await exact(page);
 });
 await step("the address has what was set", async () => {
-    const before = await until(async () => [await state(page), new URL(page.url()).hash], ([, hash]) => hash.startsWith("#s="));
-    await page.waitForTimeout(500);
+    const before = await state(page);
+    await noted(page);
     await page.reload();
     await exact(page);
-    return JSON.stringify((await state(page)).scan.query) === JSON.stringify(before[0].scan.query);
+    return JSON.stringify((await state(page)).scan.query) === JSON.stringify(before.scan.query);
 });
 await step("Tab comes to every control", async () => {
     const all = await page.evaluate(() => {

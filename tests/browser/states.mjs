@@ -1,5 +1,5 @@
 // What was set, opened again: from the address, from a file, and beside other files.
-import { exact, launch, open, place, state, tell, until, wanted } from "./common.mjs";
+import { address, exact, inAddress, launch, open, place, state, tell, until, wanted } from "./common.mjs";
 
 const browser = await launch();
 const { page, seen, context } = await open(browser, wanted.url);
@@ -21,8 +21,6 @@ async function look(of) {
     return { ...words, first, state: await state(of) };
 }
 const named = (of, name) => until(() => of.locator("h1").textContent(), (now) => now === name);
-const address = (of) => of.evaluate(() => atob((location.hash.slice(3) || "").replaceAll("-", "+").replaceAll("_", "/")));
-const inAddress = (of, part) => until(() => address(of), (text) => text.includes(part));
 
 await exact(page);
 if (wanted.what === "skip") {
