@@ -49,6 +49,7 @@ from framefold.exceptions import (
     WorkerTimeoutError,
 )
 from framefold.executor._dask import cluster as dask_cluster
+from framefold.executor._dask import workers as dask_workers
 from framefold.executor._tasks import Tasks
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
@@ -322,6 +323,28 @@ def test_a_copy_that_is_lost_is_made_again(tmp_path):
         result = ctx.run_udf(frames(ctx, 12, 12), udf)["number"].data
         assert result.tolist() == list(range(12))
         assert (tmp_path / "begun").read_text() == "xxx"
+
+
+def test_workers_are_closed_once_they_have_answered(tmp_path, monkeypatch):
+    """A run whose results are there does not wait for who has its last partitions, too."""
+    answered = []
+
+    async def stop(*arguments):
+        await dask_workers.stop(*arguments)
+        await asyncio.sleep(0.3)
+        answered.append(arguments)
+
+    def wait(_number):
+        time.sleep(3)
+
+    monkeypatch.setattr("framefold.executor._dask.feed.stop", stop)
+    monkeypatch.setattr("framefold.executor._dask.feed.LATE", 0.2)
+    with ff.Context.make_with("dask", cpus=2) as ctx:
+        both_ready(ctx)
+        udf = Counted(file=str(tmp_path / "begun"), actions=[wait], seconds=0.01)
+        result = ctx.run_udf(frames(ctx, 40, 40), udf)["number"].data
+        assert result.tolist() == list(range(40))
+    assert len(answered) == 1
 
 
 def test_a_failure_after_another_worker_was_faster_does_not_count(local, tmp_path):  # noqa: F811

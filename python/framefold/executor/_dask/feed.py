@@ -85,7 +85,6 @@ class Feed:
         self._address: str = scheduler.address
         self._workers: dict[str, WorkerState] = {}
         self._coroutines: set[asyncio.Task[None]] = set()
-        self._leaving: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
         self._was_usable = False
@@ -146,9 +145,8 @@ class Feed:
             worker.set_gone()
         self.merged()
         if self._client.status == "running":
-            leaving = asyncio.get_running_loop().create_task(self._leave(busy, idle))
+            leaving = self._executor._transfers.start(self._leave(busy, idle))
             leaving.add_done_callback(lambda _leaving: ended.set_result(None))
-            self._leaving = leaving  # the loop keeps no reference
         else:  # the loop may stop before it begins another coroutine
             self._cancel()
             ended.set_result(None)

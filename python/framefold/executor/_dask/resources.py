@@ -13,7 +13,7 @@ import operator
 import pickle
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Client, Future
 
@@ -28,6 +28,8 @@ SMALL = 32 << 10
 BRIEFLY = 0.1
 
 _numbers = itertools.count(1)
+
+T = TypeVar("T")
 
 
 class RunResources:
@@ -199,6 +201,9 @@ class RunResources:
 class Transfers:
     """Data on their way to workers and results on their way from them, for all runs of an executor.
 
+    And what workers are asked when a run ends: of one that is gone before it has answered, the
+    scheduler reports an error.
+
     Data are not cancelled with their caller: what has started has to be completed, before the
     client is closed, too. What arrives for a client that it does not know, a scheduler keeps for
     as long as it runs. A worker whose result does not arrive, as the client was closed, reports
@@ -206,13 +211,13 @@ class Transfers:
     """
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Future]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._fetching: dict[asyncio.Task[Any], Future] = {}
         #: Whether nothing may be sent any more.
         self.ended = False
 
-    def start(self, transfer: Coroutine[Any, Any, Future]) -> asyncio.Task[Future]:
-        """Send something."""
+    def start(self, transfer: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Send something, or ask for it."""
         task = asyncio.get_running_loop().create_task(transfer)
         self._tasks.add(task)
         task.add_done_callback(self._arrived)
@@ -240,7 +245,7 @@ class Transfers:
         while waited_for := {*self._tasks, *self.arriving}:
             await asyncio.wait(waited_for)
 
-    def _arrived(self, task: asyncio.Task[Future]) -> None:
+    def _arrived(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # its caller has seen it, or was cancelled
