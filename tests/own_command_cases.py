@@ -136,5 +136,6 @@ def run_own(tmp_path, monkeypatch, request):
     np.save(tmp_path / "b.npy", DATA[::-1].copy())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))  # libertem is framefold in commands
     yield lambda line: _own_commands.run(["run", *shlex.split(line.replace("mine", name))])
     sys.modules.pop(name, None)

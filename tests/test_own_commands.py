@@ -347,6 +347,46 @@ def test_the_command_itself(run, tmp_path):
     assert cli.main is not None
 
 
+LIBERTEM = """
+import numpy as np
+from libertem.udf import UDF
+from libertem.udf.sum import SumUDF
+
+
+class Total(UDF):
+    def get_result_buffers(self):
+        return {"total": self.buffer(kind="nav", dtype="float32")}
+
+    def process_frame(self, frame):
+        self.results.total[:] = np.sum(frame)
+"""
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_functions_written_for_libertem(run, tmp_path, installed):
+    """They run as they are, and their base class is framefold's, if LiberTEM is installed, too."""
+    (tmp_path / "theirs.py").write_text(LIBERTEM)
+    if installed:
+        (tmp_path / "libertem").mkdir()
+        (tmp_path / "libertem/__init__.py").write_text("raise RuntimeError('it is LiberTEM')")
+
+    def command(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "framefold", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    command("run", "theirs.py:Total,theirs.py:SumUDF", "a.npy", "-o", "{reduction}.npy")
+    np.testing.assert_array_equal(np.load("Total.npy"), DATA.sum(axis=(2, 3)))
+    np.testing.assert_array_equal(np.load("SumUDF.npy"), DATA.sum(axis=(0, 1)))
+    assert command("check", "theirs:Total", "a.npy").startswith("Total: nothing wrong")
+
+
 def test_streams_that_are_closed(run, tmp_path):
     (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
     command = ["run", f"{name}:total", "a.npy", "-o", "out.npy"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from framefold.compat.as_libertem import install_as_libertem
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF
 from framefold.udf.native import METHOD, NativeUDF, as_udf
@@ -21,7 +22,8 @@ _beside: list[str] = []
 
 
 def found(name: str) -> Any:
-    """What a name in a module stands for."""
+    """What a name in a module stands for; ``libertem`` is framefold in this process from now on."""
+    install_as_libertem()  # functions that were written for LiberTEM run as they are
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(".py"):
