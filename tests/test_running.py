@@ -220,3 +220,10 @@ def test_misuse_of_changing_parameters(ctx, dataset):
         with pytest.raises(TypeError, match="nonsense"):
             steps.update_parameters_experimental([{"nonsense": 1}, {}])
         assert len(list(steps)) == 5
+
+
+def test_functions_of_libertem_itself(ctx, dataset):
+    theirs = type("UDF", (), {"__module__": "libertem.udf.base"})
+    mine = type("Mine", (theirs,), {})
+    with pytest.raises(InvalidArgumentError, match="LiberTEM's; call framefold"):
+        ctx.run_udf(dataset, [mine()])

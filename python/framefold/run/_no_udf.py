@@ -17,4 +17,9 @@ def instead_of(other: Any) -> str:
         return "; the data set comes first, as in run_udf(dataset, udf)"
     if callable(other):
         return "; map(dataset, function) applies a function to each frame"
+    if any(base.__module__.partition(".")[0] == "libertem" for base in type(other).__mro__):
+        return (
+            ", but LiberTEM's; call framefold.install_as_libertem() before anything imports "
+            "libertem, and it is one"
+        )
     return "; classes of functions derive from framefold.UDF"
