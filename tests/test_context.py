@@ -95,6 +95,10 @@ def test_contexts_by_name():
     for wrong in (-1, "0", 0.5):
         with pytest.raises(ExecutorSpecException, match="merged on the CPU"):
             ff.Context.make_with("threads", main_process_gpu=wrong)
+    for name in ("threads", "processes", "auto"):
+        for cpus in ("16", [0.5], ["a"]):  # a text has two characters, and made two workers
+            with pytest.raises(InvalidArgumentError, match="cpus is .*; use how many, or a list"):
+                ff.Context.make_with(name, cpus=cpus)
 
 
 def test_arguments_that_cannot_be_are_named(ctx, dataset):

@@ -209,12 +209,10 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
 
 def listed(devices: int | Iterable[int], name: str) -> list[int]:
     """The entries of a parameter that says how many workers, or which ones."""
-    if has_items(devices):
-        return list(devices)
-    n: Any = devices
-    if not is_integer(n) or n < 0:
+    numbers: list[Any] = list(devices) if has_items(devices) else [devices]
+    if not all(is_integer(n) and n >= 0 for n in numbers):
         raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
-    return list(range(n))
+    return numbers if has_items(devices) else list(range(numbers[0]))
 
 
 def check_main_process_gpu(main_process_gpu: int | bool | None) -> None:

@@ -9,7 +9,7 @@ from framefold.common._integers import whole
 from framefold.common.cores import available_cores
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
-from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
+from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus, listed
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
@@ -92,4 +92,4 @@ def _cluster_spec(
 def _count(cpus: int | Iterable[int] | None) -> int | None:
     if cpus is None:
         return None
-    return len(list(cpus)) if isinstance(cpus, Iterable) else whole("cpus", cpus)
+    return len(listed(cpus, "cpus")) if isinstance(cpus, Iterable) else whole("cpus", cpus)
