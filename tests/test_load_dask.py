@@ -320,6 +320,35 @@ def test_masked_pixels_are_no_numbers_in_memory_either(ctx, data):
     assert np.array_equal(np.asarray(dataset), np.where(data < 5, 0, data))
 
 
+def test_masks_of_dask_arrays_are_seen_wherever_arrays_are_taken():
+    from framefold.io.corrections import CorrectionSet
+
+    def masked(*shape):
+        values = da.arange(np.prod(shape), chunks=3).reshape(shape)
+        return da.ma.masked_less(values, 1)
+
+    for what, take in {
+        "AUX data": lambda: UDF.aux_data(masked(6, 7), "nav"),
+        "dark": lambda: CorrectionSet(dark=masked(4, 4)),
+        "gain": lambda: CorrectionSet(gain=masked(4, 4)),
+        "a mask": lambda: ff.ApplyMasksUDF([lambda: masked(4, 4)]).masks.dtype,
+        "the shifts of ApplyMasksUDF": lambda: ff.ApplyMasksUDF(
+            [lambda: np.ones((4, 4))], shifts=masked(6, 7, 2)
+        ),
+        "yx": lambda: ff.Shift([masked(2), masked(2)]),
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=f"^elements of {what} are masked; "):
+            take()
+    UDF.aux_data(da.ma.filled(masked(6, 7), 0), "nav")
+    positions = np.random.default_rng(1).random((6, 7, 2))
+    known = positions.copy()
+    known[2, 3] = np.nan
+    positions[2, 3] = 1e3
+    given = da.ma.masked_greater(da.from_array(positions, chunks=(2, 7, 2)), 10)
+    fit, expected = ff.fit_origin(given, clip=None), ff.fit_origin(known, clip=None)
+    np.testing.assert_array_equal(fit.shifts, expected.shifts)
+
+
 ARRAY = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))
 
 

@@ -18,8 +18,14 @@ def has_masked(values: Any) -> bool:
     if "numpy.ma" not in sys.modules:
         return False
     if isinstance(values, list | tuple):
-        arrays = (list, tuple, np.ma.MaskedArray)
-        return any(has_masked(each) for each in values if isinstance(each, arrays))
+        return any(
+            has_masked(each)
+            for each in values
+            if isinstance(each, list | tuple | np.ma.MaskedArray) or _is_of_dask(each)
+        )
+    if _is_of_dask(values):
+        # Only its chunks know; made an array of NumPy, it is without their masks.
+        return bool(sys.modules["dask.array"].ma.getmaskarray(values).any())
     return isinstance(values, np.ma.MaskedArray) and bool(np.any(values.recordmask))
 
 
@@ -32,7 +38,12 @@ def as_masked(values: Any) -> np.ma.MaskedArray[Any, Any]:
     """An array with the masks of what is in lists; NumPy sees those of the outermost one only."""
     if isinstance(values, list | tuple) and has_masked(values):
         return np.ma.stack([as_masked(each) for each in values])
-    return np.ma.asarray(values)
+    return np.ma.asarray(values.compute() if _is_of_dask(values) else values)
+
+
+def _is_of_dask(values: Any) -> bool:
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(values, getattr(dask, "Array", ()))
 
 
 def refuse_masked(
