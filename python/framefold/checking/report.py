@@ -16,8 +16,8 @@ class Finding:
     ----------
     rule : str
         The rule that is broken, in a word: ``repeat``, ``copies``, ``frames``, ``tiles``,
-        ``partitions``, ``merge``, ``roi``, ``dtype``, ``executors``, ``returns``, ``uncalled``,
-        ``state``, ``in place`` or ``size``.
+        ``partitions``, ``merge``, ``roi``, ``range``, ``dtype``, ``executors``, ``returns``,
+        ``uncalled``, ``state``, ``in place`` or ``size``.
     wrong : bool
         Whether results are wrong, or there are none; False for what only costs time or memory.
     message : str

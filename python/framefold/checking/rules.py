@@ -182,6 +182,44 @@ def selections(sample: Sample, base: Results) -> Iterator[Finding]:
         )
 
 
+def ranges(sample: Sample, base: Results) -> Iterator[Finding]:
+    """Buffers of integers hold what is written into them, as wider ones do."""
+    small = {
+        name: result.array
+        for name, result in base.items()
+        if result.array.dtype.kind in "iu" and result.array.dtype.itemsize < 8
+    }
+    if sample.is_native or not small:
+        return
+    cls = type(sample.udf)
+
+    def wide_buffers(self: Any) -> dict[str, Any]:
+        declared = {name: copy.copy(each) for name, each in cls.get_result_buffers(self).items()}
+        for each in declared.values():
+            if each.dtype.kind in "iu":
+                each.dtype = np.dtype(f"{each.dtype.kind}8")
+        return declared
+
+    members = {"__module__": cls.__module__, "get_result_buffers": wide_buffers}
+    udf = copy.copy(sample.udf)
+    udf.__class__ = type(cls.__name__, (cls,), members)
+    try:
+        found = sample.run(udf=udf)
+    except Exception:  # which is written for the dtype that it declares
+        return
+    for name, how in differing(found, base).items():
+        # The same otherwise: what was written is not another for another dtype.
+        held = small.get(name)
+        if held is not None and np.array_equal(found[name].array.astype(held.dtype), held):
+            yield Finding(
+                "range",
+                True,
+                f"'{name}' is {held.dtype}, which does not hold what is written into it "
+                f"({how}). Declare its buffer with a wider dtype, as 'int64' or 'float64'",
+                name,
+            )
+
+
 def dtypes(sample: Sample) -> Iterator[Finding]:
     """Integers give what the same values give as floating-point numbers."""
     if sample.data.dtype.kind not in "iu" or sample.data.dtype.itemsize > 4:

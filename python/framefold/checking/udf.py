@@ -21,8 +21,9 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
 
     Runs it about twenty times over the first positions of a scan: cut into other partitions and
     tiles, on threads and on worker processes, under a ROI, over the same values in another dtype,
-    over changed values, with the object's attributes on workers, and watched. None of that may
-    change what the results are of. Neither ``udf`` nor ``dataset`` are changed.
+    over changed values, with the object's attributes on workers, with wider integers as results,
+    and watched. None of that may change what the results are of. Neither ``udf`` nor ``dataset``
+    are changed.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
             # Nothing can be compared.
             return UDFReport(name, str(sample), sample.runs, (*findings, *written))
         compared = rules.copies, rules.each_frame_counts, rules.tiles, rules.partitions
-        for rule in (*compared, rules.selections):
+        for rule in (*compared, rules.selections, rules.ranges):
             for finding in rule(sample, base):
                 # A result that is wrong for one reason differs in other ways, too.
                 if not finding.buffer or all(each.buffer != finding.buffer for each in findings):
