@@ -88,7 +88,7 @@ def test_integers_in_the_code_are_of_the_dtype_of_unsigned_arrays(ctx, dtype):
             return self.USE_NATIVE_DTYPE
 
         def get_result_buffers(self):
-            return {"x": self.buffer("nav", dtype=dtype, extra_shape=(8, 4))}
+            return {"x": self.buffer("nav", dtype=dtype, extra_shape=(9, 4))}
 
         @ff.compiled
         def process_frame(self, frame):
@@ -105,6 +105,7 @@ def test_integers_in_the_code_are_of_the_dtype_of_unsigned_arrays(ctx, dtype):
             x[5] = np.maximum(a, 5) >> 1
             x[6] = np.where(a > 2, a, 1) & 255
             x[7] = (2 * a - 1) ^ 3
+            x[8] = a // (2 * SEVEN - 1) + (SEVEN + 1)
             x[7] += np.ldexp(a & 7, 0).astype(a.dtype) + self.xp.minimum(6, a).astype(a.dtype)
 
     largest = np.iinfo(dtype).max

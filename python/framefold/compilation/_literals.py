@@ -34,6 +34,8 @@ BY_DTYPE = ("astype", "view")
 #: Functions of NumPy's of two operands of one type, which are the last ones.
 OF_TWO = {name for name, each in vars(np).items() if isinstance(each, np.ufunc) and each.nin == 2}
 OF_TWO = OF_TWO - {"ldexp"} | {"where"}
+#: Of integers in the code, they give others.
+OF_INTEGERS = (operator.add, operator.sub, operator.mul)
 SHIFTS = (operator.ilshift, operator.irshift)
 
 
@@ -194,6 +196,9 @@ def _beside(
 def _integer(function: Any, variable: Any) -> int | None:
     """The integer of Python's that a variable is in all runs; None for all else."""
     found = definition(function, variable)
+    if isinstance(found, ir.Expr) and found.op == "binop" and found.fn in OF_INTEGERS:
+        two = _integer(function, found.lhs), _integer(function, found.rhs)
+        return None if None in two else found.fn(*two)
     value = found.value if isinstance(found, ir.Const | ir.Global | ir.FreeVar) else None
     return value if type(value) is int else None
 
@@ -210,5 +215,6 @@ def settle(state: Any) -> None:
             number = value.args[1]
             if state.typemap[statement.target.name] == state.typemap[number.name]:
                 same = definition(state.func_ir, number)
+                same = number if isinstance(same, ir.Expr) else same
                 block.body[at] = ir.Assign(same, statement.target, statement.loc)
                 _foreign.define(state.func_ir, statement.target.name, same)

@@ -10,7 +10,7 @@ from framefold.compilation.names import fingerprint, keeps
 from framefold.compilation.values import Spec
 
 #: To be raised whenever the code that is generated changes.
-GENERATION = 31
+GENERATION = 32
 
 #: The first slots of a block: where an exception is found, the first frame of the partition and how
 #: many it has, the address of positions under a ROI, and whether there is one.
