@@ -238,6 +238,15 @@ def test_values_that_the_dtype_does_not_hold(use_sparse, as_stack, of_parts):
         assert found.sum() == found[0, 6] == expected
 
 
+@pytest.mark.parametrize("dtype", [object, "U5", "m8[s]"])
+def test_what_is_no_number_is_no_mask(dtype):
+    container = MaskContainer([lambda: np.ones((3, 4)).astype(dtype)])
+    with pytest.raises(
+        InvalidArgumentError, match=r"a mask has dtype .*; pass an array of numbers"
+    ):
+        _ = container.dtype
+
+
 @pytest.mark.parametrize("use_sparse", [False, True])
 @pytest.mark.parametrize("dtype", ["uint64", "int64"])
 def test_integers_of_either_sign_keep_their_values(use_sparse, dtype):

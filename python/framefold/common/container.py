@@ -474,6 +474,8 @@ def _native(mask: Any) -> Any:
         mask = to_dense(mask)
     mask = mask if is_sparse(mask) else np.asarray(mask)
     dtype = np.dtype(mask.dtype)
+    if dtype.kind not in "biufc":
+        raise InvalidArgumentError(f"a mask has dtype {dtype}; pass an array of numbers")
     if is_scipy(mask) and dtype.kind in "iu" and dtype.itemsize < 8 and len(mask.shape) == 2:
         sums, limits = to_csr(mask.astype(np.int64)).data, np.iinfo(dtype)
         if len(sums) and not limits.min <= sums.min() <= sums.max() <= limits.max:
