@@ -76,6 +76,13 @@ def test_an_index_of_the_scan_gives_frames(ds, data, key):
     assert np.array_equal(frames, expected)
 
 
+@pytest.mark.parametrize("index", [lambda mask: mask, lambda mask: (mask[:, 0], slice(2, 4))])
+def test_masks_of_dask_are_an_index(ds, data, index):
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    mask = np.arange(35).reshape(5, 7) % 3 == 1
+    np.testing.assert_array_equal(ds[index(da.from_array(mask))], data[index(mask)])
+
+
 def test_no_more_than_the_selection_is_in_memory(ctx, tmp_path):
     nav, path = (20_000, 20_000), tmp_path / "large.raw"
     with open(path, "wb") as file:

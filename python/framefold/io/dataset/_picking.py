@@ -89,7 +89,8 @@ def _along_axes(nav: tuple[int, ...], key: Any) -> list[Any]:
         parts.append(Ellipsis)
     parts[where : where + 1] = [slice(None)] * (len(nav) - len(parts) + 1)
     if len(parts) == len(nav) and all(map(_is_plain, parts)):
-        with suppress(IndexError):  # NumPy names the axis
+        # NumPy names the axis, and makes arrays of what is none of its own, as those of Dask.
+        with suppress(IndexError, TypeError, ValueError):
             ranges = [range(length)[part] for part, length in zip(parts, nav, strict=True)]
             axes = [np.arange(r.start, r.stop, r.step) for r in ranges if isinstance(r, range)]
             grid = iter(np.ix_(*axes))
