@@ -98,6 +98,12 @@ def test_example_files_are_one_scan_and_replace_nothing(tmp_path) -> None:
         np.testing.assert_array_equal(np.asarray(dataset), expected)
 
 
+def test_example_files_come_into_a_new_folder(tmp_path):
+    for path in ff.example_files(tmp_path / "new" / "folder"):
+        assert path.parent == tmp_path / "new" / "folder"
+        assert path.exists()
+
+
 @pytest.mark.parametrize(("there", "missing"), [("scan.hdr", "scan.mib"), ("scan.mib", "scan.hdr")])
 def test_files_of_another_scan_are_no_example(tmp_path, there, missing):
     (tmp_path / there).write_bytes(b"another")

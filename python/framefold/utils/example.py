@@ -85,7 +85,7 @@ def example_files(folder: str | PathLike[str] = ".") -> list[Path]:
     Parameters
     ----------
     folder
-        Where to write. Files that are there already stay as they are.
+        Where to write; made if it is not there. Files that are there already stay as they are.
 
     Returns
     -------
@@ -111,6 +111,7 @@ def example_files(folder: str | PathLike[str] = ".") -> list[Path]:
     counts = StrainedCrystal(
         nav_shape=(8, 10), sig_shape=(64, 64), camera_step=0.22, disk_radius=3.0, scan_step=6.0
     ).counts()
+    folder.mkdir(parents=True, exist_ok=True)
     if not mib.exists():
         write_mib(mib, counts)
     if not npy.exists():
