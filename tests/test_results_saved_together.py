@@ -166,6 +166,7 @@ def test_names_are_checked(results, tmp_path):
         (["a", "b", "a", "d"], InvalidArgumentError, "'a' is there twice"),
         (["a", "b", "../c", "d"], InvalidArgumentError, "cannot be that of a group"),
         (["a", "", "c", "d"], InvalidArgumentError, "cannot be that of a group"),
+        (["a", "zarr.json", "c", "d"], InvalidArgumentError, "cannot be that of a group"),
     ):
         with pytest.raises(error, match=match):
             results.save(tmp_path / "x.h5", names=names)

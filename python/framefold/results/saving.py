@@ -134,7 +134,8 @@ def _checked_names(names: Sequence[str], n: int, taken: Sequence[str]) -> list[s
     for i, name in enumerate(names):
         if name in names[:i] or name in taken:
             raise InvalidArgumentError(f"the name {name!r} is there twice; choose another one")
-        if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\:"):
+        is_a_name = name.isprintable() and not name.startswith(".") and not set(name) & set("/\\:")
+        if not name or not is_a_name or name == "zarr.json":
             raise InvalidArgumentError(
                 f"the name {name!r} cannot be that of a group in a file; use letters, digits and "
                 f"underscores"
