@@ -52,6 +52,13 @@ def test_files_that_name_the_data_are_inputs_too(ctx, tmp_path):
     assert whole.read_bytes() == before
 
 
+def test_each_input_is_named_once(ctx, tmp_path):
+    for i in range(3):
+        np.save(tmp_path / f"{i}.npy", np.zeros((4, 5)))
+    inputs = ctx.open(tmp_path / "*.npy")._inputs
+    assert sorted(map(os.path.basename, inputs)) == ["*.npy", "0.npy", "1.npy", "2.npy"]
+
+
 @pytest.mark.parametrize("how", ["name", "other spelling", "link", "hard link"])
 def test_results_replace_no_input(ctx, dataset, tmp_path, how):
     """They know what they were computed from, and copies of them do."""

@@ -2,6 +2,7 @@
 
 use super::Dataset;
 use crate::FileStamp;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 impl Dataset {
@@ -24,9 +25,11 @@ impl Dataset {
     }
 
     /// What no output may replace, nor be added to: the files of its frames, all that were opened for it, folders
-    /// that are read as a whole, and the patterns that files were found by.
+    /// that are read as a whole, and the patterns that files were found by; each once.
     pub fn inputs(&self) -> Vec<PathBuf> {
-        [&self.source.info().paths, &*self.opened, &*self.found_by].concat()
+        let all = [&self.source.info().paths, &*self.opened, &*self.found_by];
+        let mut seen = HashSet::new();
+        all.into_iter().flatten().filter(|path| seen.insert(path.as_path())).cloned().collect()
     }
 
     /// What each of [`Dataset::opened`] was when it was opened.

@@ -5,7 +5,6 @@ Long because: half of it says what methods give.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -190,7 +189,7 @@ class DataSet:
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
         """What no output may replace, nor be added to: files, folders, and patterns of names."""
-        return tuple(dict.fromkeys(map(os.fspath, self._engine.inputs)))
+        return tuple(self._engine.inputs)
 
     @property
     def metadata(self) -> dict[str, float | str]:
