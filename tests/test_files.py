@@ -130,6 +130,17 @@ def test_names_that_the_locale_does_not_know(tmp_path, counts):
     assert np.array_equal(np.load(tmp_path / "sum.npy"), counts.sum((0, 1)))
 
 
+def test_the_sign_of_a_home_folder_is_one_of_shells(ctx, files):
+    result = ctx.run_udf(ctx.open(files["npy"][0]), ff.SumUDF())["intensity"]
+    for use in (
+        lambda: ctx.open("~/no such folder/scan.npy"),
+        lambda: ctx.open("~/no such folder/*.npy"),
+        lambda: result.save("~/sum.npy"),
+    ):
+        with pytest.raises(FramefoldError, match="path of your home folder in full"):
+            use()
+
+
 def test_paths_may_be_elements_of_arrays(ctx, files):
     path, _ = files["npy"]
     for names in (np.array([str(path)]), np.array([os.fsencode(path)])):

@@ -5,7 +5,7 @@
 //! in front come first, then capitals.
 
 use crate::access::names::letters;
-use crate::access::storage::absolute;
+use crate::access::storage::{absolute, check_path};
 use framefold_core::{Axis, Error, MetadataList, Result, axes};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -90,7 +90,7 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Err(Error::invalid("there is no file, and no file matches this as a pattern")
             .with_path(path)
-            .with_hint("check the path; relative paths start at the current directory"));
+            .with_hint(check_path(path)));
     }
     sort(&mut files);
     // `**/a/**` finds some in several ways.

@@ -365,12 +365,21 @@ fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     Ok((file, meta))
 }
 
+/// What to do about a path at which there is nothing.
+pub(crate) fn check_path(path: &Path) -> &'static str {
+    if path.as_os_str().as_encoded_bytes().starts_with(b"~") {
+        return "give the path of your home folder in full, as os.path.expanduser does in Python: a shell alone \
+                knows what '~' stands for";
+    }
+    "check the path; relative paths start at the current directory"
+}
+
 fn open_error(path: &Path, source: std::io::Error) -> Error {
     let hint = match source.kind() {
         IoKind::NotFound
         | IoKind::NotADirectory
         | IoKind::InvalidFilename
-        | IoKind::InvalidInput => "check the path; relative paths start at the current directory",
+        | IoKind::InvalidInput => check_path(path),
         IoKind::PermissionDenied => "ask for permission to read it, or copy it",
         _ if too_many_files(&source) => {
             "raise the limit on open files (ulimit -n), or use the mmap backend"

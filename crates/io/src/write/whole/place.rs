@@ -1,6 +1,7 @@
 //! Names: of an output, and of what belongs to it while it is written.
 
 use crate::access::files;
+use crate::access::storage::check_path;
 #[cfg(unix)]
 use crate::access::storage::identity;
 use crc32c::crc32c;
@@ -122,5 +123,5 @@ fn no_folder(error: std::io::Error, folder: &Path) -> Error {
     }
     Error::io("find the folder of the output", error)
         .with_path(folder)
-        .with_hint("create it, or check the path; relative paths start at the current directory")
+        .with_hint(format!("create it, or {}", check_path(folder)))
 }
