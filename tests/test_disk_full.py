@@ -112,6 +112,7 @@ def test_standard_output_that_is_full(tmp_path):
         )
     assert done.returncode == 5
     assert "'standard output': could not write the result: No space left" in done.stderr
+    assert "; free space on that disk" in done.stderr
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".tif", ".csv"])
@@ -132,6 +133,7 @@ def test_a_command_says_once_that_there_is_no_space(tmp_path, ending):
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("framefold: ")
     assert "File too large" in done.stderr
+    assert "; check the space on the disk" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
 
 

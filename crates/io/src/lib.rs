@@ -77,7 +77,7 @@ pub use registry::{all_options, formats, register, replace};
 pub use reopen::{check_same, check_same_since, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::rows::{RowsDone, RowsEntry, RowsLayout, RowsSink};
-pub use write::whole::{OutputKind, WholeOutput, keeps_inputs, output_exists, part_of};
+pub use write::whole::{OutputKind, WholeOutput, keeps_inputs, output_exists, part_of, refused};
 pub use write::{
     Compression, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions,
     WriteOrientation, Written, ZarrVersion, tree_bytes, write_dataset, write_npy, write_tiff,

@@ -8,7 +8,7 @@ use crate::observer::interruptible;
 use framefold::Error;
 use framefold::core::{StoredDType, interrupt};
 use framefold::io::{
-    OutputKind, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WholeOutput, write_tiff,
+    OutputKind, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WholeOutput, refused, write_tiff,
     write_tree,
 };
 use framefold_python_macros::caught;
@@ -85,13 +85,13 @@ impl WholeFile {
         // Not with `locked`: it attaches now and then, to look for Ctrl-C.
         let file = self.locked().as_ref().map(|output| {
             let file = output.file()?.try_clone();
-            file.map_err(|error| Error::io("write the output", error))
+            file.map_err(|error| refused("write the output", error))
         });
         interruptible(py, || {
             let Some(file) = file.transpose()? else { return Ok(()) };
             let mut out = BufWriter::new(file);
             write_tiff(&mut out, &array, n_channel_axes, &labels)?;
-            out.flush().map_err(|error| Error::io("write the output", error))
+            out.flush().map_err(|error| refused("write the output", error))
         })
         .or_raise(py)
     }

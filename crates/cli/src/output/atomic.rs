@@ -1,6 +1,6 @@
 //! Files that appear when they are complete, or not at all.
 
-use framefold::io::{OutputKind, WholeOutput};
+use framefold::io::{OutputKind, WholeOutput, refused};
 use framefold::{Error, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -57,7 +57,7 @@ pub(super) fn folder(path: &Path) -> PathBuf {
 
 /// The error of a write that the operating system refused.
 pub(super) fn failed(error: std::io::Error) -> Error {
-    Error::io("write the result", error)
+    refused("write the result", error)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Version 1.0 of the format (2.0 if the header is long), C order, this machine's byte order; the
 //! array begins on a multiple of 64 bytes.
 
-use framefold_core::{ByteOrder, DType, Error, NativeArray, Result};
+use crate::write::whole::refused;
+use framefold_core::{ByteOrder, DType, NativeArray, Result};
 use std::io::Write;
 
 /// Writes `array` as NPY.
@@ -13,7 +14,7 @@ use std::io::Write;
 pub fn write_npy(out: &mut impl Write, array: &NativeArray) -> Result<()> {
     let header = header(array.dtype(), array.shape());
     let done = out.write_all(&header).and_then(|()| out.write_all(array.values().as_bytes()));
-    done.map_err(|error| Error::io("write the array", error))
+    done.map_err(|error| refused("write the array", error))
 }
 
 /// What stands before the elements.

@@ -9,6 +9,7 @@
 
 mod labels;
 
+use crate::write::whole::refused;
 use framefold_core::{Error, NativeArray, Result, TypedVec, interrupt};
 pub use labels::{TiffLabels, TiffStep};
 use std::borrow::Cow;
@@ -69,7 +70,7 @@ pub fn write_tiff(
     };
     result.map_err(|error| match error {
         TiffError::IoError(error) => {
-            error.downcast().unwrap_or_else(|error| Error::io("write the array", error))
+            error.downcast().unwrap_or_else(|error| refused("write the array", error))
         }
         other => Error::bug(format!("the TIFF could not be made: {other}")),
     })

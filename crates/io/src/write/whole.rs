@@ -324,6 +324,11 @@ pub fn output_exists() -> Error {
 
 /// That the operating system refused to write `path`.
 pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
+    refused("write the output", error).with_path(path)
+}
+
+/// That the operating system refused to do something, such as `write the array`, and what to do about it.
+pub fn refused(action: &'static str, error: std::io::Error) -> Error {
     // The same as `framefold.results.refusals` says.
     let next_step = match error.kind() {
         ErrorKind::StorageFull => "free space on that disk, or write to another one",
@@ -332,7 +337,7 @@ pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
         ErrorKind::InvalidFilename => "choose a shorter name",
         _ => "check the space on the disk and the permissions of the folder",
     };
-    Error::io("write the output", error).with_path(path).with_hint(next_step)
+    Error::io(action, error).with_hint(next_step)
 }
 
 #[cfg(unix)]
