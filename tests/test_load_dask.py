@@ -349,6 +349,33 @@ def test_masks_of_dask_arrays_are_seen_wherever_arrays_are_taken():
     np.testing.assert_array_equal(fit.shifts, expected.shifts)
 
 
+def test_masks_of_dask_arrays_are_seen_in_what_functions_give(inline):
+    dataset = inline.load("memory", data=np.arange(48.0).reshape(3, 4, 2, 2), sig_dims=2)
+
+    def masked(array):
+        return da.ma.masked_less(da.from_array(np.asarray(array), chunks=2), 60)
+
+    class Bright(UDF):
+        def get_result_buffers(self):
+            return {"total": self.buffer(kind="nav", dtype="float64")}
+
+        def process_frame(self, frame):
+            self.results.total[:] = frame.sum()
+
+        def get_results(self):
+            return {"total": masked(self.results.total)}
+
+    total = inline.run_udf(dataset, Bright())["total"]
+    np.testing.assert_array_equal(total.valid_mask, total.data >= 60)
+    assert 0 < np.count_nonzero(total.valid_mask) < 12
+    pixels = ff.SumUDF()
+    image = ff.from_result(pixels, "intensity", lambda image: masked(image - 250))
+    with pytest.raises(InvalidArgumentError, match="returned masked elements; expected numbers"):
+        inline.run_udf(dataset, [pixels, ff.ReductionUDF("masks", masks=image)])
+    with pytest.raises(ff.udf.base.UDFException, match="returned masked elements for this frame"):
+        inline.map(dataset=dataset, f=lambda frame: masked(frame[:1, 1]))
+
+
 ARRAY = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))
 
 
