@@ -21,7 +21,9 @@ pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
 
 /// An index into an array: `3,4,0`.
 pub(super) fn index(text: &str) -> Result<Shape, String> {
-    shape(text).map_err(|_| format!("'{text}' is not an index; write one number per axis: 3,4,0"))
+    shape(text).map_err(|_| {
+        format!("'{text}' is not an index; write one number per axis, from 0 on: 3,4,0")
+    })
 }
 
 /// A list of lengths or indices; named so that clap takes the list for one value.

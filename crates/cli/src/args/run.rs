@@ -33,7 +33,7 @@ pub(crate) struct RunArgs {
     #[arg(long, global = true)]
     pub json: bool,
     /// Print the value of the written buffer at this index; may be repeated
-    #[arg(long, global = true, value_parser = parse::index, value_name = "INDEX")]
+    #[arg(long, global = true, value_parser = parse::index, value_name = "INDEX", allow_hyphen_values = true)]
     pub probe: Vec<parse::Shape>,
     /// Print errors and what was asked for only: no progress, no warnings
     #[arg(short, long, global = true)]

@@ -23,6 +23,7 @@ fn wrong_calls_are_2() {
         ("run sum scan.npy --format jpeg", &["'jpeg'", "npy"]),
         ("run sum scan.npy --frame-header 4", &["frame_header", "npy"]),
         ("run sum scan.npy --probe 9,9", &["[9, 9]", "[4, 5]"]),
+        ("run sum scan.npy --probe -1,-1", &["'-1,-1' is not an index", "from 0 on: 3,4,0"]),
         ("run sum scan.npy --sync-offset 6", &["sync_offset 6"]),
         ("run sum scan.npy -o out.docx", &["'.docx'", ".png"]),
         ("run sum scan.npy -o out", &["extension"]),
