@@ -97,7 +97,7 @@ def test_contexts_by_name():
             ff.Context.make_with("threads", main_process_gpu=wrong)
     for name in ("threads", "processes", "auto"):
         for cpus in ("16", [0.5], ["a"]):  # a text has two characters, and made two workers
-            with pytest.raises(InvalidArgumentError, match="cpus is .*; use how many, or a list"):
+            with pytest.raises(InvalidArgumentError, match=r"cpus is .*; use how many, or a list"):
                 ff.Context.make_with(name, cpus=cpus)
 
 
