@@ -5,7 +5,7 @@ use super::{Crew, Host, POLL, WorkerScope};
 use crate::plan::Piece;
 use crate::schedule::{Next, Schedule, WAITING};
 use crate::{PartialResult, Plan, Worker};
-use framefold_core::{Error, ErrorKind, Result, guarded, interrupt};
+use framefold_core::{Error, ErrorKind, Result, guarded, guarded_call, interrupt};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -313,8 +313,13 @@ impl Shared {
                 let run = || worker.run_piece(index, &piece, &next, &mut tick);
                 interrupt::watched(wanted.clone(), run)
             };
-            match guarded(|| scope.partition(number, &mut || guarded(&mut work))) {
-                Ok(partial) => self.finish(number, partial, &piece, started),
+            let partial = guarded(|| scope.partition(number, &mut || guarded(&mut work)));
+            let with_size = partial.and_then(|partial| {
+                let bytes = guarded_call("the size of a result", || Ok(partial.len_bytes()));
+                Ok((partial, bytes.map_err(|error| error.with_partition(index))?))
+            });
+            match with_size {
+                Ok((partial, bytes)) => self.finish(number, partial, bytes, &piece, started),
                 Err(error) => return self.fail(number, index, error),
             }
         }
@@ -355,9 +360,16 @@ impl Shared {
         }
     }
 
-    fn finish(&self, number: usize, partial: PartialResult, piece: &Piece, started: Instant) {
+    fn finish(
+        &self,
+        number: usize,
+        partial: PartialResult,
+        bytes: usize,
+        piece: &Piece,
+        started: Instant,
+    ) {
         let now = Instant::now();
-        let (index, bytes) = (partial.partition, partial.len_bytes());
+        let index = partial.partition;
         let mut state = self.lock();
         if !self.unpaced.contains(&number) {
             state.running -= 1;

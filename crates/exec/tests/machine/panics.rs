@@ -4,13 +4,14 @@ use crate::differential::EXECUTORS;
 use crate::failures::dataset;
 use framefold_core::{
     Accumulator, Array, Arrival, BufferDecl, BufferKind, DType, DataSource, Dataset, DenseTile,
-    ErrorKind, FinalRows, FrameIndices, FrameKind, FrameReader, FramesView, JobMeta, Merger,
-    NativeArray, NewRows, Partial, Partition, Requirements, Result, RunMeta, SigSlice, Sink,
-    SinkJob, SourceInfo, Stage, StagePart, Tile, TileFrames, Udf,
+    ErrorKind, FinalRows, Foreign, FrameIndices, FrameKind, FrameReader, FramesView, JobMeta,
+    Merger, NativeArray, NewRows, Partial, Partition, Requirements, Result, RunMeta, SigSlice,
+    Sink, SinkJob, SourceInfo, Stage, StagePart, Tile, TileFrames, Udf,
 };
 use framefold_exec::{
     Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, Silent,
 };
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,7 +72,23 @@ impl Accumulator for One {
 
     fn finish(self: Box<Self>) -> Result<Partial> {
         self.0.at("finish");
-        Ok(Partial::new().with("n", NativeArray::try_new(&[self.1], vec![1.0; self.1])?))
+        let rows = NativeArray::try_new(&[self.1], vec![1.0; self.1])?;
+        Ok(Partial::new().with("n", rows).with("other", Array::Foreign(Box::new(self.0))))
+    }
+}
+
+impl Foreign for Panics {
+    fn len_bytes(&self) -> usize {
+        self.at("size");
+        0
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -309,6 +326,16 @@ fn readers_that_panic_where_they_are_dropped_end_the_run_with_an_error() {
         let inline = executor == Executor::Inline;
         let who = if inline { "the crew" } else { "the source of the frames" };
         assert_eq!(error.message(), format!("{who} panicked: at drop of the reader"));
+    }
+}
+
+/// Results are measured on threads alone, where some wait for others.
+#[test]
+fn sizes_of_results_that_panic_end_the_run_with_an_error() {
+    for executor in EXECUTORS.into_iter().filter(|&executor| executor != Executor::Inline) {
+        let error = ran(Panics("size"), executor).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Bug);
+        assert_eq!(error.message(), "the size of a result panicked: at size");
     }
 }
 
