@@ -26,6 +26,32 @@ fn caught<T>(what: &str, hint: &str, work: impl FnOnce() -> Result<T>) -> Result
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".to_owned());
+        // Its `drop` may panic as well.
+        std::mem::forget(panic);
         Err(Error::bug(format!("{what} panicked: {text}")).with_hint(hint))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    struct PanicsWhereItIsDropped;
+
+    impl Drop for PanicsWhereItIsDropped {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn what_panics_may_panic_where_it_is_dropped() {
+        let work = || -> Result<()> { std::panic::panic_any(PanicsWhereItIsDropped) };
+        for error in [guarded(work), guarded_call("the function", work)] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Bug);
+            assert!(error.message().ends_with("panicked: no message"), "{error}");
+        }
+    }
 }
