@@ -21,7 +21,7 @@ impl Selection {
     /// without holes, and become a list where they are not.
     ///
     /// # Errors
-    /// `InvalidArgument` if the region is for another scan.
+    /// `InvalidArgument` if the region is for another scan, or selects no position.
     pub(super) fn try_new(dataset: &Dataset, roi: Option<&Roi>) -> Result<Self> {
         let nav = dataset.shape().nav();
         let Some(roi) = roi else {
@@ -33,6 +33,10 @@ impl Selection {
                 "the region of interest has {} positions, but the scan has shape {nav:?}",
                 roi.n_frames()
             )));
+        }
+        if roi.n_selected() == 0 {
+            return Err(Error::invalid("the region of interest selects no position")
+                .with_hint("select at least one, or write all positions"));
         }
         let mut first = nav.to_vec();
         let mut last = vec![0; nav.len()];

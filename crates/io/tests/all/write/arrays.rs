@@ -301,6 +301,10 @@ fn options_that_do_not_fit_are_refused() {
     refuse("out.npy", WriteOptions { dtype: Some(DType::Bool), ..default() }, "cannot be written");
     let roi = Some(Arc::new(Roi::try_new(vec![true; 4]).unwrap()));
     refuse("out.zarr", WriteOptions { roi, ..default() }, "4 positions");
+    for name in ["out.npy", "out.h5", "out.zarr", "out.hspy"] {
+        let roi = Some(Arc::new(Roi::from_mask(&[false; 3]).unwrap()));
+        refuse(name, WriteOptions { roi, ..default() }, "selects no position");
+    }
 }
 
 /// Frames of another source, with something wrong.
