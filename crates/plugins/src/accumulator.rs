@@ -104,14 +104,17 @@ impl Drop for Task {
 impl PluginAccumulator {
     /// A worker for `partition`, with buffers of zeros.
     ///
-    /// `decls` are all buffers of the function, as it would declare them itself. With `contiguous`, it
-    /// sees parts of `sig` buffers without gaps. `explain` makes errors of its failures while it works on
-    /// tiles and when the partition ends.
+    /// `decls` are all buffers of the function. With `contiguous`, it sees parts of `sig` buffers without
+    /// gaps. `explain` makes errors of its failures while it works on tiles and when the partition ends.
     ///
     /// # Errors
     /// `Limit` if there is no memory for the buffers; `UserCode` if the function fails; `Unsupported` for
     /// buffers that are not of numbers.
-    pub fn begin(
+    ///
+    /// # Safety
+    /// `decls` are as the function would declare them itself for this run, and it takes gaps unless
+    /// `contiguous` says that there are none: it writes to its buffers as they were declared.
+    pub unsafe fn begin(
         table: Arc<Table>,
         decls: Arc<[BufferDecl]>,
         contiguous: bool,
@@ -129,9 +132,10 @@ impl PluginAccumulator {
         Ok(PluginAccumulator { task, run, partition, decls, buffers, views, explain })
     }
 
-    /// The buffers that the function works on, in the order of their declarations, to set what they begin with.
-    pub fn arrays_mut(&mut self) -> &mut [NativeArray] {
-        self.buffers.arrays_mut()
+    /// The bytes of the buffers that the function works on, in the order of their declarations, to set what
+    /// they begin with.
+    pub fn bytes_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.buffers.arrays_mut().iter_mut().map(|array| array.values_mut().as_bytes_mut())
     }
 
     #[cold]

@@ -24,7 +24,6 @@ pub use framefold_abi as abi;
 pub use framefold_abi::Function;
 
 pub use accumulator::{Explain, FailedFrame, FailedTile, PluginAccumulator};
-pub use merger::PluginMerger;
 pub use table::Table;
 pub use udf::PluginUdf;
 

@@ -11,7 +11,7 @@ use framefold_core::{
 use std::sync::Arc;
 
 /// The keeper of the merged result.
-pub struct PluginMerger {
+pub(crate) struct PluginMerger {
     table: Arc<Table>,
     decls: Arc<[BufferDecl]>,
     job: JobMeta,
@@ -32,7 +32,11 @@ impl PluginMerger {
     /// # Errors
     /// `Limit` if there is no memory for the buffers; `InvalidArgument` if the table has no function that
     /// these buffers need.
-    pub fn try_new(table: Arc<Table>, decls: Arc<[BufferDecl]>, run: &RunMeta) -> Result<Self> {
+    pub(crate) fn try_new(
+        table: Arc<Table>,
+        decls: Arc<[BufferDecl]>,
+        run: &RunMeta,
+    ) -> Result<Self> {
         check_entries(&table, &decls)?;
         let job = run.job.clone();
         let n_frames = job.n_selected();

@@ -133,7 +133,9 @@ impl Udf for PluginUdf {
         let decls = Arc::from(self.buffers(&run.job)?);
         let contiguous = self.contiguous.load(Ordering::Relaxed);
         let table = self.table.clone();
-        let begun = PluginAccumulator::begin(table, decls, contiguous, run, partition, None)?;
+        // SAFETY: the function has declared them just now, and asked for what has no gaps if it needs that.
+        let begun =
+            unsafe { PluginAccumulator::begin(table, decls, contiguous, run, partition, None) }?;
         Ok(Box::new(begun))
     }
 

@@ -189,8 +189,9 @@ fn others_may_explain_what_failed() {
     let asked = Arc::new(Asked::default());
     let explain: Option<Arc<dyn Explain>> = Some(asked.clone());
     let table = udf.table().clone();
-    let mut begun =
-        PluginAccumulator::begin(table, decls, true, &run, &partition, explain).unwrap();
+    // SAFETY: the function has declared them.
+    let begun = unsafe { PluginAccumulator::begin(table, decls, true, &run, &partition, explain) };
+    let mut begun = begun.unwrap();
     let cells = vec![1.0; 24];
     let frames = f64::wrap_frames(FramesView::try_new(&cells, 3, 8, 8).unwrap());
     let position = TilePosition { frames: 4..7, in_partition: 0..3, sig: &tiling.slices()[0] };

@@ -3,9 +3,9 @@
 use crate::sums::{Sums, checked};
 use framefold_abi::raw::{self, Host, Rows, Run, View};
 use framefold_core::{
-    Accumulator, ArrayFormat, CsrTile, DType, Dataset, DenseTile, FramesView, JobMeta, NativeArray,
-    Partition, Roi, RunMeta, Shape, SigSlice, Tile, TileFrames, TilePosition, TilingScheme,
-    TypedSlice, Udf,
+    Accumulator, Array, ArrayFormat, CsrTile, DType, Dataset, DenseTile, FramesView, JobMeta,
+    NativeArray, Partition, Roi, RunMeta, Shape, SigSlice, Tile, TileFrames, TilePosition,
+    TilingScheme, TypedSlice, Udf,
 };
 use framefold_plugins::{PluginAccumulator, PluginUdf};
 use framefold_testkit::{MemoryOptions, MemorySource, cut, evaluate_in};
@@ -229,7 +229,8 @@ fn begun(udf: &PluginUdf) -> PluginAccumulator {
     };
     let decls = Arc::from(udf.buffers(&job).unwrap());
     let table = udf.table().clone();
-    PluginAccumulator::begin(table, decls, true, &run, &partition, None).unwrap()
+    // SAFETY: the function has declared them.
+    unsafe { PluginAccumulator::begin(table, decls, true, &run, &partition, None) }.unwrap()
 }
 
 #[test]
@@ -254,6 +255,26 @@ fn tiles_that_are_none_of_the_partition_are_refused() {
     ] {
         let error = process(in_partition, &shape, given).unwrap_err();
         assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn buffers_begin_with_what_is_written_to_them() {
+    let mut begun = begun(&Sums::default().udf(|_| ()));
+    for bytes in begun.bytes_mut() {
+        for cell in bytes.as_chunks_mut::<8>().0 {
+            *cell = 100f64.to_ne_bytes();
+        }
+    }
+    let sig = &SigSlice::try_within(vec![0; 2], vec![2, 2], &[2, 2]).unwrap();
+    let view = FramesView::try_new(&[1.0; 8], 2, 4, 4).unwrap();
+    let position = TilePosition { frames: 0..2, in_partition: 0..2, sig };
+    let data = DenseTile::borrowed(TileFrames::F64(view));
+    begun.process(&Tile { position, data }).unwrap();
+    let partial = Box::new(begun).finish().unwrap();
+    for (_, array) in partial.arrays() {
+        let Array::Native(array) = array else { panic!("{array:?}") };
+        assert!(array.as_slice::<f64>().unwrap().iter().all(|&cell| cell > 100.0), "{array:?}");
     }
 }
 

@@ -105,14 +105,13 @@ impl Compiled {
     ) -> Result<Box<dyn Accumulator>> {
         let table = self.table.clone();
         let worked_on = decls.clone();
-        let mut made =
-            PluginAccumulator::begin(table, decls, true, meta, partition, Some(explain))?;
+        // SAFETY: the program was compiled for these buffers, without gaps.
+        let mut made = unsafe {
+            PluginAccumulator::begin(table, decls, true, meta, partition, Some(explain))
+        }?;
         let initial = self.program.initial.iter();
         let worked_on = worked_on.iter().filter(|decl| decl.usage != BufferUse::ResultOnly);
-        for ((array, decl), &(address, len)) in
-            made.arrays_mut().iter_mut().zip(worked_on).zip(initial)
-        {
-            let bytes = array.values_mut().as_bytes_mut();
+        for ((bytes, decl), &(address, len)) in made.bytes_mut().zip(worked_on).zip(initial) {
             let row = bytes.len() / partition.n_frames().max(1);
             let offset =
                 if decl.kind == BufferKind::Nav { partition.frames.start * row } else { 0 };
