@@ -26,7 +26,6 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -122,8 +121,8 @@ impl PyDataset {
 
     /// What no output may replace, nor be added to: files, folders and patterns.
     #[getter]
-    fn inputs(&self) -> Vec<OsString> {
-        self.dataset.inputs().into_iter().map(PathBuf::into_os_string).collect()
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.dataset.inputs().into_iter().map(|path| FilePath(path).text(py)).collect()
     }
 
     /// The files that were opened for it, and how long they were.
