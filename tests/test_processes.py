@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from sample_udfs import Level
 
 import framefold as ff
 from framefold.common._roi import packed_roi, roi_mask
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, LimitError
 from framefold.executor.pipelined import PipelinedExecutor
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF
@@ -173,6 +174,33 @@ def test_memory_of_partial_results_is_bounded_though_they_grow():
             mapped.append(sum(int(end, 16) - int(start, 16) for start, end in places))
         # One that is merged, those that may be made ahead, and the space of one that is smaller.
         assert max(mapped) <= 5 * (40 << 18)
+
+
+class Whole(UDF):
+    """Takes each partition as a whole, in double precision."""
+
+    def get_preferred_input_dtype(self):
+        return np.float64
+
+    def get_result_buffers(self):
+        return {"sum": self.buffer("nav", dtype="float64")}
+
+    def process_partition(self, partition):
+        self.results.sum[:] = partition.sum(axis=(1, 2))
+
+
+def test_no_more_workers_are_started_than_there_is_memory_for_their_tiles(tmp_path):
+    about = {"zarr_format": 2, "shape": [4, 10**6, 10**6], "chunks": [1, 100, 100], "order": "C"}
+    about |= {"dtype": "<u2", "compressor": None, "fill_value": 0, "filters": None}
+    (tmp_path / ".zarray").write_text(json.dumps(about))
+    with ff.Context.make_with("processes", cpus=2) as ctx:
+        dataset = ctx.load("zarr", tmp_path, sig_dims=2)
+        with pytest.raises(LimitError, match="memory"):
+            ctx.run_udf(dataset, Whole())
+        assert len(ctx.executor.worker_ids) == 1
+        # Those that fit are started.
+        ctx.run_udf(frames(ctx), Whole())
+        assert len(ctx.executor.worker_ids) == 2
 
 
 class OwnMemory(UDF):

@@ -188,6 +188,12 @@ impl PyPlan {
         self.plan.n_partitions()
     }
 
+    /// How many of `wanted` worker processes on this machine there is memory for: one, if for none.
+    fn workers_that_fit(&self, wanted: usize) -> usize {
+        // The one that it makes, and the copies that it shares of that and of the one before.
+        self.plan.workers_that_fit(wanted, 3)
+    }
+
     /// Processes one partition on the calling thread, with the GIL released where no Python runs.
     ///
     /// May be called from several threads at once, and again for the same partition. On the main

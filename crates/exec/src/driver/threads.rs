@@ -37,7 +37,7 @@ impl ThreadCrew {
         threads: NonZeroUsize,
         scope: Arc<dyn WorkerScope>,
     ) -> Self {
-        let n_threads = plan.workers_that_fit(threads.get().min(plan.n_partitions()));
+        let n_threads = plan.workers_that_fit(threads.get().min(plan.n_partitions()), 1);
         let devices = (0..n_threads).filter(|&number| scope.has_device(number)).collect();
         let shared = Arc::new(Shared::new(plan, first, n_threads, devices));
         let process = std::process::id();

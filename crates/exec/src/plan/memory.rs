@@ -1,6 +1,7 @@
 //! Whether the results of a run can be held in memory at all, and tiles of how many workers beside them.
 
 use super::{FrameSize, Plan, explain, formats, saturating_u64};
+use crate::schedule::WAITING_BYTES;
 use framefold_core::{BufferDecl, BufferUse, Error, JobMeta, Partition, Result, SigSlice, memory};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,23 +47,29 @@ pub(super) fn check(
 }
 
 impl Plan {
-    /// How many of `wanted` workers of this process there is memory for; one, if for none.
+    /// How many of `wanted` workers on this machine there is memory for; one, if for none.
     ///
     /// Each may ask for its tile before the others have written into theirs. The system would grant
-    /// all of them the same memory then, and end the process when they write.
-    pub(crate) fn workers_that_fit(&self, wanted: usize) -> usize {
+    /// all of them the same memory then, and end the process when they write. `n_partials` says how many
+    /// partial results a worker has: one, or, if it is a process, also copies that it shares.
+    pub fn workers_that_fit(&self, wanted: usize, n_partials: u64) -> usize {
         let of_results = self.udfs.iter().flat_map(|planned| {
             let held = planned.buffers.iter().filter(|d| !planned.to_sink.contains(&d.name));
             held.map(|decl| decl.len_bytes(self.dataset.shape(), self.n_selected()))
         });
         let of_results = of_results.fold(0, u64::saturating_add);
-        let of_worker = self.tile_bytes().saturating_add(self.partial_bytes()).max(1);
-        let all = of_worker.saturating_mul(saturating_u64(wanted)).saturating_add(of_results);
+        let partial = self.partial_bytes();
+        let of_worker = self.tile_bytes().saturating_add(partial.saturating_mul(n_partials)).max(1);
+        // As many as workers have may wait to be merged.
+        let waiting = partial.saturating_mul(saturating_u64(wanted));
+        let waiting = waiting.min(saturating_u64(WAITING_BYTES)).max(partial);
+        let others = of_results.saturating_add(waiting);
+        let all = of_worker.saturating_mul(saturating_u64(wanted)).saturating_add(others);
         if memory::fits(all) {
             return wanted;
         }
-        let n = memory::left().saturating_sub(of_results) / of_worker;
-        usize::try_from(n).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
+        let n = memory::left().saturating_sub(others) / of_worker;
+        usize::try_from(n).unwrap_or(usize::MAX).max(1).min(wanted)
     }
 
     /// The largest tile, in all dtypes that are made of it.

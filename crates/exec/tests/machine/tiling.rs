@@ -188,7 +188,8 @@ impl WorkerScope for Threads {
 
 #[test]
 fn no_more_threads_work_than_there_is_memory_for_their_tiles() {
-    // A tile of 16 frames takes 8 MiB as F64, and results take half a MiB.
+    // A tile of 16 frames takes 8 MiB as F64. Results take half a MiB, and so does each of the partial results: one
+    // for each worker, and four that wait.
     let threads = |most| {
         let sum = Sum { dtype: DType::F64 };
         let (method, input) = (Some(Method::Partition), Some(DType::F64));
@@ -204,6 +205,6 @@ fn no_more_threads_work_than_there_is_memory_for_their_tiles() {
         assert_eq!(driver.results().n_merged(), 4);
         threads.0.load(Ordering::Relaxed)
     };
-    let found = [1 << 20, 17 << 20, 18 << 20, 34 << 20, 35 << 20].map(threads);
+    let found = [1 << 20, 19 << 20, 20 << 20, 36 << 20, 37 << 20].map(threads);
     assert_eq!(found, [1, 1, 2, 3, 4]);
 }

@@ -95,7 +95,8 @@ class ProcessCrew(TaskCrew):
         if run.dataset._held:
             raise held_elsewhere()
         pool = self._pool()
-        devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
+        devices = run.devices
+        n_cpus = run.plan.workers_that_fit(min(run.n_cpus, pool.n_workers))
         self._tasks.n_workers = n_cpus + len(devices)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
