@@ -99,50 +99,6 @@ def test_functions_with_a_cache_as_parameters(ctx, module):
         assert level(ctx, Level(function=cached)) == base + 1
 
 
-NAMED = """
-    import functools
-
-    LIMIT = {limit}
-
-    def limited():
-        return LIMIT
-
-    @functools.cache
-    def cached():
-        return {limit}
-
-    class Limited:
-        made = 0
-
-        def __init__(self):
-            Limited.made += 1
-
-        def __call__(self):
-            return {limit}
-"""
-
-
-@pytest.mark.parametrize("name", ["limited", "cached", "Limited"])
-def test_what_parameters_hold_of_a_reloaded_module_is_refused(module, name):
-    class First(Level):
-        def level(self):
-            return self.params.functions[0]()
-
-    def now(limit):
-        value = getattr(module(NAMED.format(limit=limit)), name)
-        return First(functions=[value() if isinstance(value, type) else value])
-
-    with ff.Context.make_with("processes", cpus=1) as ctx:
-        assert level(ctx, now(2)) == 2
-        if name != "Limited":  # which counts its objects
-            assert level(ctx, now(2)) == 2
-        with pytest.raises(DifferentCodeError, match="was reloaded since they imported it; make"):
-            level(ctx, now(3))
-    with ff.Context.make_with("processes", cpus=1) as ctx:
-        udf = now(4)
-        assert [level(ctx, udf), level(ctx, udf)] == [4, 4]
-
-
 def test_properties_with_a_cache(ctx):
     class Cached(Level):
         @functools.cached_property

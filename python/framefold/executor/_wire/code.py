@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import pickle
 import sys
 import types
@@ -91,8 +90,6 @@ class Code:
             reason = f"{type(error).__name__}: {error}"
         else:
             uses = pickler.uses
-            for module, _ in uses:
-                _version(module.__name__)
             names = [(module.__name__, sorted(names)) for module, names in uses]
             return _made, (file.getvalue(), _PYTHON, names, facts(uses, classes.by_name))
         digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
@@ -141,12 +138,8 @@ def _pickler_with_code() -> Any:
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, Code):
                 return obj.reduced(self._classes)
-            if isinstance(obj, type | types.FunctionType | Cached) and _can_be_imported(obj):
-                if isinstance(obj, type):
-                    self._classes.by_name.add(obj)
-                if (version := _version(obj.__module__))[1]:
-                    named = pickles.packed(obj)
-                    return _imported_again, (named, obj.__module__, version, facts_of(obj))
+            if isinstance(obj, type) and _can_be_imported(obj):
+                self._classes.by_name.add(obj)
             return super().reducer_override(obj)
 
     return Pickler
@@ -161,25 +154,6 @@ def _can_be_imported(value: Any) -> bool:
     for name in value.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is value
-
-
-#: The latest import of users' modules that messages name, and how many there were before it.
-_imports: dict[str, tuple[Any, int]] = {}
-
-
-def _version(module: str) -> tuple[str, int]:
-    """Which import of a module this process has, and how many messages have known before it."""
-    spec = getattr(sys.modules[module], "__spec__", None)
-    known, count = _imports.setdefault(module, (spec, 0))
-    if spec is not known:
-        count += 1
-        _imports[module] = spec, count
-    return _this_process(), count
-
-
-@cache
-def _this_process() -> str:
-    return os.urandom(8).hex()
 
 
 def _reduced_transform(transform: Transform) -> tuple[Any, ...]:
@@ -333,31 +307,6 @@ def _imported(by_name: bytes, digests: Facts, expected: Facts, reason: str) -> A
             f"{path} is not the same in worker processes, and cannot be sent to them ({reason}); "
             f"{_ANEW}"
         )
-    return value
-
-
-#: The versions of modules that were imported here after they had been reloaded there.
-_versions: dict[str, tuple[str, int]] = {}
-
-
-def _imported_again(by_name: bytes, module: str, version: tuple[str, int], expected: Facts) -> Any:
-    """What a parameter names of a module that was reloaded.
-
-    Raises
-    ------
-    DifferentCodeError
-        If the module was imported here before, and what is named is not the same.
-    """
-    is_new = module not in sys.modules
-    value = pickle.loads(by_name)
-    if is_new:
-        _versions[module] = version
-    elif _versions.get(module) != version:
-        for path in differing(facts_of(value), expected):
-            raise DifferentCodeError(
-                f"{path}, to which a parameter refers, is not the same in worker processes: "
-                f"{module} was reloaded since they imported it; {_ANEW}"
-            )
     return value
 
 
