@@ -264,19 +264,6 @@ def test_merges_are_those_of_the_class(ctx, dataset, cls):
         np.testing.assert_allclose(found[name].data, buffer.data, rtol=2e-5, err_msg=name)
 
 
-def test_frames_keep_their_bits_in_a_derived_class(ctx):
-    class Frames(PickUDF):
-        def process_tile(self, tile):
-            super().process_tile(tile)
-
-    frames = np.zeros((4, 2, 3))
-    frames[1] = -0.0
-    frames[2].view(np.uint64)[:] = 0x7FF8_0000_0000_1234  # a NaN that carries a number
-    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=3)
-    found = ctx.run_udf(dataset, Frames())["intensity"].raw_data
-    assert found.tobytes() == frames.tobytes()
-
-
 def test_masks_are_those_of_the_class(ctx, dataset):
     class Property(ApplyMasksUDF):
         @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
@@ -48,6 +47,5 @@ class PickUDF(UDF):
             self.results.intensity[part.get()] = tile
 
     def merge(self, dest: Any, src: Any) -> None:
-        """Add: all bytes of each frame are 0 in all partial results but one."""
-        # Of bytes, for the sign of zeros, and what NaN carry.
-        dest.intensity.view(np.uint8)[:] |= src.intensity.view(np.uint8)
+        """Add: each frame is 0 in all partial results but one."""
+        dest.intensity[:] += src.intensity
