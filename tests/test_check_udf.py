@@ -76,6 +76,25 @@ class Spans(FrameSums):
         self.results.n[:] = frame.max()
 
 
+class FirstHits(Sums):
+    """Right: the first position that hits each pixel; the largest number, if none does."""
+
+    def get_result_buffers(self):
+        return {"first": self.buffer(kind="sig", dtype="uint32")}
+
+    def preprocess(self):
+        self.results.first[:] = np.iinfo(self.results.first.dtype).max
+
+    def process_tile(self, tile):
+        first = self.meta.slice.origin[0]
+        for i, frame in enumerate(tile):
+            places = np.where(frame > 2000, first + i, self.results.first)
+            self.results.first[:] = np.minimum(self.results.first, places)
+
+    def merge(self, dest, src):
+        dest.first[:] = np.minimum(dest.first, src.first)
+
+
 class RootOfParts(Sums):
     def process_tile(self, tile):
         self.results.n += np.sqrt(tile.sum(axis=(1, 2)))
@@ -400,7 +419,20 @@ def test_an_object_that_has_run_is_as_it_was(dataset, in_one_process, ctx):
 
 
 @pytest.mark.parametrize(
-    "cls", [Sums, FrameSums, Spans, Refuses, Maximum, Names, Threshold, RowsOfItsOwn, Private, Near]
+    "cls",
+    [
+        Sums,
+        FrameSums,
+        Spans,
+        FirstHits,
+        Refuses,
+        Maximum,
+        Names,
+        Threshold,
+        RowsOfItsOwn,
+        Private,
+        Near,
+    ],
 )
 def test_what_is_right_is_not_called_wrong(dataset, in_one_process, cls):
     report = ff.check_udf(cls(), dataset)

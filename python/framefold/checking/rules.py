@@ -210,12 +210,19 @@ def ranges(sample: Sample, base: Results) -> Iterator[Finding]:
     for name, how in differing(found, base).items():
         # The same otherwise: what was written is not another for another dtype.
         held = small.get(name)
-        if held is not None and np.array_equal(found[name].array.astype(held.dtype), held):
+        if held is None:
+            continue
+        wide = found[name].array
+        # The largest number, which stands for no value, is another one in each dtype.
+        is_none = (wide == np.iinfo(wide.dtype).max) & (held == np.iinfo(held.dtype).max)
+        wraps = (wide != held) & ~is_none
+        if wraps.any() and np.array_equal(wide.astype(held.dtype), held):
             yield Finding(
                 "range",
                 True,
                 f"'{name}' is {held.dtype}, which does not hold what is written into it "
-                f"({how}). Declare its buffer with a wider dtype, as 'int64' or 'float64'",
+                f"({how}). Declare its buffer with a wider dtype, as 'int64' or 'float64', unless "
+                f"it is to wrap around",
                 name,
             )
 
