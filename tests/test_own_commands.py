@@ -387,6 +387,22 @@ def test_functions_written_for_libertem(run, tmp_path, installed):
     assert command("check", "theirs:Total", "a.npy").startswith("Total: nothing wrong")
 
 
+def test_libertem_that_was_imported_at_start(run, tmp_path):
+    """What does not need it runs."""
+    (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
+    (tmp_path / "libertem").mkdir()
+    (tmp_path / "libertem/__init__.py").touch()
+    (tmp_path / "sitecustomize.py").write_text("import libertem")
+    command = ["run", f"{name}:total", "a.npy", "-o", "out.npy"]
+    subprocess.run(
+        [sys.executable, "-m", "framefold", *command],
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )
+    assert np.load("out.npy").shape == DATA.shape[:2]
+
+
 def test_streams_that_are_closed(run, tmp_path):
     (name,) = (path.stem for path in tmp_path.glob("own_*.py"))
     command = ["run", f"{name}:total", "a.npy", "-o", "out.npy"]

@@ -6,6 +6,7 @@ import os
 import sys
 from ast import literal_eval
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -23,7 +24,8 @@ _beside: list[str] = []
 
 def found(name: str) -> Any:
     """What a name in a module stands for; ``libertem`` is framefold in this process from now on."""
-    install_as_libertem()  # functions that were written for LiberTEM run as they are
+    with suppress(InvalidArgumentError):  # LiberTEM itself was imported at start: it is that, then
+        install_as_libertem()  # functions that were written for LiberTEM run as they are
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(".py"):
