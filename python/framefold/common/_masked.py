@@ -18,11 +18,8 @@ def has_masked(values: Any) -> bool:
     if "numpy.ma" not in sys.modules:
         return False
     if isinstance(values, list | tuple):
-        return any(
-            has_masked(each)
-            for each in values
-            if isinstance(each, list | tuple | np.ma.MaskedArray) or _is_of_dask(each)
-        )
+        arrays = (list, tuple, np.ma.MaskedArray, *_of_dask())
+        return any(has_masked(each) for each in values if isinstance(each, arrays))
     if _is_of_dask(values):
         # Only its chunks know; made an array of NumPy, it is without their masks.
         return bool(sys.modules["dask.array"].ma.getmaskarray(values).any())
@@ -42,8 +39,13 @@ def as_masked(values: Any) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _is_of_dask(values: Any) -> bool:
-    dask = sys.modules.get("dask.array")
-    return dask is not None and isinstance(values, getattr(dask, "Array", ()))
+    return isinstance(values, _of_dask())
+
+
+def _of_dask() -> tuple[type, ...]:
+    """The class of Dask's arrays, if anything has imported it."""
+    array = getattr(sys.modules.get("dask.array"), "Array", None)
+    return () if array is None else (array,)
 
 
 def refuse_masked(
