@@ -139,6 +139,8 @@ def test_the_sign_of_a_home_folder_is_one_of_shells(ctx, files):
     ):
         with pytest.raises(FramefoldError, match="path of your home folder in full"):
             use()
+    with pytest.raises(FramefoldError, match="check the path"):
+        ctx.open("~backup.npy")
 
 
 def test_paths_may_be_elements_of_arrays(ctx, files):

@@ -367,7 +367,10 @@ fn open_regular(path: &Path) -> Result<(File, Metadata)> {
 
 /// What to do about a path at which there is nothing.
 pub(crate) fn check_path(path: &Path) -> &'static str {
-    if path.as_os_str().as_encoded_bytes().starts_with(b"~") {
+    // `~`, `~/scan.npy` and `~ada/scan.npy`, but not the file `~scan.npy`.
+    let mut names = path.iter();
+    let first = names.next().unwrap_or_default();
+    if first == "~" || first.as_encoded_bytes().starts_with(b"~") && names.next().is_some() {
         return "give the path of your home folder in full, as os.path.expanduser does in Python: a shell alone \
                 knows what '~' stands for";
     }
