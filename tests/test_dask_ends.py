@@ -335,7 +335,7 @@ def test_workers_are_closed_once_they_have_answered(tmp_path, monkeypatch):
         answered.append(arguments)
 
     def wait(_number):
-        time.sleep(3)
+        time.sleep(20)
 
     monkeypatch.setattr("framefold.executor._dask.feed.stop", stop)
     monkeypatch.setattr("framefold.executor._dask.feed.LATE", 0.2)
