@@ -176,18 +176,16 @@ impl Driver {
         sink: Option<Box<dyn Sink>>,
     ) -> Result<Self> {
         let scope = scope.unwrap_or_else(|| Arc::new(NoScope));
+        // Before there are results, which it counts.
+        let n_threads = match executor {
+            Executor::Inline => None,
+            Executor::Threads(count) => Some(threads::ThreadCrew::n_threads(plan, count)),
+        };
         let merging = Merging::try_new(plan, cancel.clone(), sink)?;
         let first = merging.results.n_merged();
-        let crew: Box<dyn Crew> = match executor {
-            Executor::Inline => {
-                Box::new(inline::InlineCrew::new(plan.clone(), first, cancel, scope))
-            }
-            Executor::Threads(count) => {
-                let count = count
-                    .or_else(|| std::thread::available_parallelism().ok())
-                    .unwrap_or(NonZeroUsize::MIN);
-                Box::new(threads::ThreadCrew::new(plan.clone(), first, count, scope))
-            }
+        let crew: Box<dyn Crew> = match n_threads {
+            None => Box::new(inline::InlineCrew::new(plan.clone(), first, cancel, scope)),
+            Some(n) => Box::new(threads::ThreadCrew::new(plan.clone(), first, n, scope)),
         };
         Ok(Driver { crew: Some(crew), merging, has_failed: false, ended_with: None })
     }

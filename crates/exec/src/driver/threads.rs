@@ -30,14 +30,20 @@ pub(super) struct ThreadCrew {
 }
 
 impl ThreadCrew {
+    /// How many threads a plan gets, of `wanted` or as many as there are cores.
+    pub(super) fn n_threads(plan: &Plan, wanted: Option<NonZeroUsize>) -> usize {
+        let wanted = wanted.or_else(|| std::thread::available_parallelism().ok());
+        let wanted = wanted.unwrap_or(NonZeroUsize::MIN).get();
+        plan.workers_that_fit(wanted.min(plan.n_partitions()), 1)
+    }
+
     /// For all partitions from `first` on.
     pub(super) fn new(
         plan: Arc<Plan>,
         first: usize,
-        threads: NonZeroUsize,
+        n_threads: usize,
         scope: Arc<dyn WorkerScope>,
     ) -> Self {
-        let n_threads = plan.workers_that_fit(threads.get().min(plan.n_partitions()), 1);
         let devices = (0..n_threads).filter(|&number| scope.has_device(number)).collect();
         let shared = Arc::new(Shared::new(plan, first, n_threads, devices));
         let process = std::process::id();
