@@ -95,12 +95,13 @@ class ProcessCrew(TaskCrew):
         if run.dataset._held:
             raise held_elsewhere()
         pool = self._pool()
-        devices = run.devices
-        n_cpus = run.plan.workers_that_fit(min(run.n_cpus, pool.n_workers))
-        self._tasks.n_workers = n_cpus + len(devices)
         with run.handed_out.lock:
             n_changes = self._shipped_with_run()
             pickled = runs.ship(run, datasets.sent(run.dataset), code.shared)
+        devices = run.devices
+        # Beside what was just copied.
+        n_cpus = run.plan.workers_that_fit(min(run.n_cpus, pool.n_workers))
+        self._tasks.n_workers = n_cpus + len(devices)
         job = Job(
             number=next(_numbers),
             pool=pool,
