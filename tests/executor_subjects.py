@@ -100,7 +100,7 @@ def of_auto(name, at_once, stack):
     if at_once:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(auto, "PATIENCE", 0.0)
-        patch.setattr("framefold.executor._processes.crew.TURN", 0.0)
+        patch.setattr("framefold.executor._auto_crew.TURN", 0.0)
         patch.setattr(auto, "SHARE", float("inf"))
     return Subject(
         name,

@@ -71,6 +71,52 @@ def test_no_heavy_library_is_imported():
     assert not imported & {*HEAVY, *LAZY}
 
 
+#: What worker processes are spoken to with, which a short run has no use for.
+OF_WORKERS = [
+    "concurrent",
+    "dataclasses",
+    "framefold.executor._processes.crew",
+    "framefold.executor._wire.pickles",
+    "logging",
+    "mmap",
+    "multiprocessing",
+    "pickle",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "tqdm",
+]
+
+SHORT_RUN = """
+import sys
+import numpy as np
+before = set(sys.modules)
+import framefold as ff
+
+class Sums(ff.UDF):
+    def get_result_buffers(self):
+        return {"sums": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.sums[:] = frame.sum()
+
+ctx = ff.Context.make_with("auto", cpus=2)
+dataset = ctx.load("memory", data=np.ones((2, 2, 4, 4)))
+assert "begins on the calling thread" in ctx.explain(dataset, Sums())
+assert ctx.run_udf(dataset=dataset, udf=Sums())["sums"].data.sum() == 64
+print(*(set(sys.modules) - before))
+"""
+
+
+def test_a_short_run_of_a_function_imports_nothing_of_worker_processes():
+    command = [sys.executable, "-c", SHORT_RUN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stdout.split())
+    assert "framefold.executor._auto_crew" in imported
+    assert not imported & {*OF_WORKERS}
+
+
 IN_A_WORKER = """
 import sys
 import cloudpickle, numpy as np

@@ -6,13 +6,11 @@ partitions are sent at a time.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.udf.engine.changes import HandedOut
 
@@ -162,6 +160,11 @@ class Tasks:
         self.notify()
 
 
+def tasks_of(run: Run, n_workers: int, first: int = 0) -> Tasks:
+    """Those of a run whose partitions before ``first`` are merged."""
+    return Tasks(run.plan.n_partitions, n_workers, first, run.handed_out, run.partitions)
+
+
 class TaskCrew:
     """What crews have in common whose workers are other processes.
 
@@ -226,19 +229,3 @@ class TaskCrew:
                     [v for v in bridge.versions if v.first >= latest and id(v.udf) not in known]
                 )
             return handed_out.n_pending, changed
-
-
-#: The crews whose workers are busy.
-active: set[TaskCrew] = set()
-
-
-def _stop_all() -> None:
-    """Stop what is under way when the interpreter ends, as it waits for all threads."""
-    for crew in list(active):
-        crew.stop("the interpreter ends")
-
-
-at_end(_stop_all)
-if hasattr(os, "register_at_fork"):
-    # In a fork, they are those of the other process, and their locks may be taken for ever.
-    os.register_at_fork(after_in_child=active.clear)

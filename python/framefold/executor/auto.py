@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from framefold import _engine
+from framefold.common import _memory
 from framefold.common._telling import tell
+from framefold.exceptions import LimitError
 from framefold.executor.base import Crew
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
@@ -74,10 +77,10 @@ class AutoJobExecutor(ConcurrentJobExecutor):
             return None
         self._processes._check_open()
         self._processes._idle = IDLE
-        from framefold.executor._processes.crew import AutoCrew
+        from framefold.executor._auto_crew import AutoCrew
 
         patience = 0.0 if self.worker_ids else PATIENCE
-        return AutoCrew(self._processes._running_pool, run, True, patience, self._cannot)
+        return AutoCrew(self._processes._running_pool, run, patience, self._cannot)
 
     def explain(self, run: Run) -> str:
         """What is taken, and why."""
@@ -103,11 +106,10 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         if run.plan.n_partitions == 1:
             return "there is one partition"
         len_bytes = run.dataset._bytes_to_copy
-        if len_bytes:
-            from framefold.executor._wire.pickles import available_memory
-
-            if len_bytes > SHARE * available_memory():
-                return f"a copy of the data, {len_bytes} bytes, would take too much memory"
+        try:
+            _engine.check_memory(min(int(len_bytes / SHARE), _memory.MOST))
+        except LimitError:
+            return f"a copy of the data, {len_bytes} bytes, would take too much memory"
         return None
 
     def _cannot(self, error: BaseException) -> None:

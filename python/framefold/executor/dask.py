@@ -22,9 +22,9 @@ from framefold.exceptions import (
     MissingLibraryError,
     WorkerError,
 )
+from framefold.executor._active import active
 from framefold.executor._dask import devices as dask_devices
 from framefold.executor._dask.uninterrupted import LEAVING, Work, made
-from framefold.executor._tasks import active
 from framefold.executor.base import (
     Crew,
     JobExecutor,

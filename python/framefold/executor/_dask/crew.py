@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
+from framefold.executor._active import active
 from framefold.executor._dask import feed
 from framefold.executor._dask.calls import Begin
 from framefold.executor._dask.feed import Feed
@@ -21,7 +22,7 @@ from framefold.executor._dask.messages import lost_scheduler
 from framefold.executor._dask.within import Leave
 from framefold.executor._dask.work import ShippedRun
 from framefold.executor._dask.workers import ClusterTasks
-from framefold.executor._tasks import POLL, TaskCrew, active
+from framefold.executor._tasks import POLL, TaskCrew
 from framefold.executor._wire import code, datasets, failures, runs
 
 if TYPE_CHECKING:
