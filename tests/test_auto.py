@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -389,6 +390,32 @@ def test_data_that_are_too_large_to_copy(ctx, dataset, eager, monkeypatch):
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
     assert "would take too much memory" in ctx.explain(dataset, Slow())
     assert ctx.executor.worker_ids == []
+
+
+def test_a_copy_takes_no_more_than_the_process_may_have():
+    """Here by a limit of its addresses; in containers, by that of their control group."""
+    script = """
+import resource
+import numpy as np
+import framefold as ff
+
+class Sums(ff.UDF):
+    def get_result_buffers(self):
+        return {"sums": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.sums[:] = frame.sum()
+
+ctx = ff.Context.make_with("auto", cpus=2)
+dataset = ctx.load("memory", data=np.ones((64, 64, 64, 64), dtype=np.uint16))
+print("begins on the calling thread" in ctx.explain(dataset, Sums()))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 25), resource.RLIM_INFINITY))
+print("threads, as a copy of the data, 33554432 bytes," in ctx.explain(dataset, Sums()))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_parameters_change_wherever_the_run_is(warm):

@@ -369,3 +369,41 @@ def test_a_tile_is_let_go_with_its_last_taker():
         del given, values
         gc.collect()
         assert memory() is None
+
+
+def test_tiles_that_are_made_of_sparse_data_fit_the_cache(inline, tmp_path):
+    """Those that lie in memory as they are may be larger."""
+    frames = np.zeros((40, 256, 256), dtype=np.uint16)
+    frames[:, 3, 5] = np.arange(40)
+    dense = inline.load("memory", data=frames.reshape(5, 8, 256, 256), num_partitions=1)
+    path = write_raw_csr(tmp_path, frames, (5, 8))
+    sparse = inline.load("raw_csr", path, num_partitions=1)
+
+    class Depths(ff.UDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def get_backends(self):
+            return self.params.formats
+
+        def get_result_buffers(self):
+            return {
+                "depth": self.buffer(kind="nav", dtype="int64"),
+                "sums": self.buffer(kind="nav", dtype="int64"),
+            }
+
+        def process_tile(self, tile):
+            self.results.depth[:] = tile.shape[0]
+            sums = tile.reshape(tile.shape[0], -1).sum(axis=1, dtype=np.int64)
+            self.results.sums[:] += np.asarray(sums).ravel()
+
+    def deepest(dataset, format_, how):
+        udf = Depths(formats=(format_,))
+        assert how in inline.explain(dataset, udf)
+        result = inline.run_udf(dataset, udf)
+        assert result["sums"].data.ravel().tolist() == list(range(40))
+        return result["depth"].data.max()
+
+    assert deepest(dense, NP, "lent as it lies in memory") == 32  # 4 MiB
+    assert deepest(sparse, NP, "decoded into a buffer") == 8  # 1 MiB
+    assert deepest(sparse, CSR, "lent as it lies in memory") == 40

@@ -144,7 +144,7 @@ impl Plan {
                 ", ending where frames that are stored together do ({together} at a time)"
             ));
         }
-        let lent = formats::lends(dataset);
+        let lent = formats::lends(dataset, &formats);
         let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, lent, options)?;
         let bands = bands::cut(&tiles, cuts.n_bands)?;
         let tiling = tiles.scheme;
@@ -279,8 +279,12 @@ impl Plan {
 
     /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.
     pub fn frame_bytes(&self) -> u64 {
-        let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();
-        FrameSize::of(&self.dataset, &formats).bytes()
+        FrameSize::of(&self.dataset, &self.formats()).bytes()
+    }
+
+    /// In which format each UDF gets its tiles.
+    fn formats(&self) -> Vec<ArrayFormat> {
+        self.udfs.iter().map(|planned| planned.format).collect()
     }
 
     /// What was decided, and why, for people to read.

@@ -118,7 +118,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         why_tiling: reasons.tiling.clone(),
         stages,
         corrections: plan.dataset.corrections().map(|_| corrections(plan)),
-        zero_copy: super::formats::lends(&plan.dataset),
+        zero_copy: super::formats::lends(&plan.dataset, &plan.formats()),
         udfs: udfs.collect(),
     }
 }

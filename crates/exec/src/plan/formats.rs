@@ -23,9 +23,13 @@ pub(super) fn choose(
     names.iter().zip(requirements).map(format).collect()
 }
 
-/// Whether tiles are views of memory that holds the data, and nothing is corrected in them.
-pub(super) fn lends(dataset: &Dataset) -> bool {
-    dataset.source().info().lends && dataset.corrections().is_none()
+/// Whether tiles are views of memory that holds the data: nothing is corrected in them, and no pixels
+/// are made of sparse data.
+pub(super) fn lends(dataset: &Dataset, formats: &[ArrayFormat]) -> bool {
+    let source = dataset.source();
+    let as_stored = source.format() == ArrayFormat::Dense
+        || formats.iter().all(|&format| format == source.format());
+    source.info().lends && dataset.corrections().is_none() && as_stored
 }
 
 /// How much of a frame there is to read.

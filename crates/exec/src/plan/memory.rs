@@ -75,13 +75,13 @@ impl Plan {
     /// The largest tile, in all dtypes that are made of it.
     fn tile_bytes(&self) -> u64 {
         let depth = saturating_u64(self.tiling.depth().min(self.longest()));
-        let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();
+        let formats = self.formats();
         if let FrameSize::Sparse(bytes) = FrameSize::of(&self.dataset, &formats) {
             return depth.saturating_mul(bytes);
         }
         let native = self.source().info().dtype.dtype;
         let mut sizes: BTreeSet<_> = self.udfs.iter().map(|planned| planned.input_dtype).collect();
-        let lent = formats::lends(&self.dataset) && self.roi.is_none();
+        let lent = formats::lends(&self.dataset, &formats) && self.roi.is_none();
         if lent {
             sizes.remove(&native)
         } else {
