@@ -61,10 +61,18 @@ pub fn sparsify<'t>(tile: &DenseTile<'_>, scratch: &'t mut CsrScratch) -> Result
     scratch.tile(depth, entries, dtype, len)
 }
 
+/// How many cells are not zero.
 fn count<T: Element>(cells: &[T]) -> usize {
+    // So few that a byte counts them: no addition needs to be looked at for an overflow, as those of
+    // this crate are in releases, too, one by one.
+    const CHUNK: usize = 128;
     let zero = T::default();
-    cells.iter().filter(|&&cell| cell != zero).count()
+    let count = |n: u8, &cell: &T| n.wrapping_add(u8::from(cell != zero));
+    cells.chunks(CHUNK).map(|cells| usize::from(cells.iter().fold(0, count))).sum()
 }
+
+/// So many cells are skipped at a time where all of them are zero.
+const SKIPPED: usize = 16;
 
 fn gather<T: Element>(
     view: FramesView<'_, T>,
@@ -79,12 +87,17 @@ fn gather<T: Element>(
     let mut n = 0;
     starts[0] = 0;
     for (frame, end) in view.frames().zip(&mut starts[1..]) {
-        for (column, &cell) in (0u32..).zip(frame) {
-            if cell != zero
-                && let Some((place, value)) = places.next()
-            {
-                (*place, *value) = (column, cell);
-                n += 1;
+        for (first, cells) in (0u32..).step_by(SKIPPED).zip(frame.chunks(SKIPPED)) {
+            if !cells.iter().fold(false, |any, &cell| any | (cell != zero)) {
+                continue;
+            }
+            for (column, &cell) in (first..).zip(cells) {
+                if cell != zero
+                    && let Some((place, value)) = places.next()
+                {
+                    (*place, *value) = (column, cell);
+                    n += 1;
+                }
             }
         }
         *end = n;

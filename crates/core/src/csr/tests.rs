@@ -100,3 +100,24 @@ fn not_a_number_is_not_zero() {
     let tile = sparsify(&crate::DenseTile::borrowed(frames), &mut scratch).unwrap();
     assert_eq!(tile.columns(), [1, 3]);
 }
+
+#[test]
+fn frames_of_any_length_with_few_or_only_entries() {
+    let mut scratch = CsrScratch::new();
+    for len in [1usize, 15, 16, 17, 127, 128, 129, 255, 256, 300, 1000] {
+        for every in [1usize, 2, 7, 100, 10_000] {
+            let cells: Vec<u16> =
+                (0..3 * len).map(|i| if i % every == every - 1 { 0x0100 } else { 0 }).collect();
+            let frames = u16::wrap_frames(FramesView::try_new(&cells, 3, len, len).unwrap());
+            let tile = sparsify(&crate::DenseTile::borrowed(frames), &mut scratch).unwrap();
+            let expected = |frame: &[u16]| -> Vec<u32> {
+                (0..len).filter(|&i| frame[i] != 0).map(|i| i as u32).collect()
+            };
+            for (i, frame) in cells.chunks(len).enumerate() {
+                let columns = &tile.columns()[tile.row(i)];
+                assert_eq!(columns, expected(frame), "{len} {every}");
+                assert_eq!(tile.view::<u16>().unwrap().frame(i).1, vec![0x0100; columns.len()]);
+            }
+        }
+    }
+}
