@@ -87,11 +87,12 @@ fn gather<T: Element>(
     let mut n = 0;
     starts[0] = 0;
     for (frame, end) in view.frames().zip(&mut starts[1..]) {
-        for (first, cells) in (0u32..).step_by(SKIPPED).zip(frame.chunks(SKIPPED)) {
+        // Cells first: no column is counted behind the last one, which may be the last that there is.
+        for (cells, first) in frame.chunks(SKIPPED).zip((0u32..).step_by(SKIPPED)) {
             if !cells.iter().fold(false, |any, &cell| any | (cell != zero)) {
                 continue;
             }
-            for (column, &cell) in (first..).zip(cells) {
+            for (&cell, column) in cells.iter().zip(first..) {
                 if cell != zero
                     && let Some((place, value)) = places.next()
                 {
